@@ -1,0 +1,1 @@
+#include "array.h"
