@@ -16,6 +16,7 @@
 #define OS_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "base.h"
 
@@ -46,6 +47,14 @@ void os_sleep_until_ns(uint64_t deadline_ns); /* returns at once when it has pas
 void os_sleep_ns(uint64_t ns);
 bool os_is_simulated(void);
 uint64_t os_random_u64(void); /* for ids and seeds: getrandom, or the seeded generator of the simulation */
+/* The real monotonic clock in both worlds: for progress lines and wall time, never for what a run decides. */
+static inline uint64_t os_real_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
