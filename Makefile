@@ -32,7 +32,7 @@ compare: build
 	else exit $$status; fi
 
 check: build
-	@tools/run-tests $(BUILD)
+	@tools/run-tests $(BUILD) build-asan=address,undefined
 
 install: build
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild
@@ -43,10 +43,10 @@ perf:
 	@build-perf/perf/spindle-perf
 
 asan: deps
-	@tools/run-tests --sanitizer address,undefined build-asan
+	@tools/run-tests build-asan=address,undefined
 
 tsan: deps
-	@tools/run-tests --sanitizer thread build-tsan
+	@tools/run-tests build-tsan=thread
 
 fuzz:
 	@tools/install-deps build fuzz
