@@ -49,12 +49,13 @@ struct layout {
 	unsigned parity; /* 0, 1, 2 */
 	uint64_t chunk_bytes;
 	uint64_t disk_bytes; /* used on each disk, a multiple of the chunk (concat: see concat_bytes) */
-	uint64_t concat_bytes[LAYOUT_DISKS_MAX]; /* concat only: used on each disk */
+	uint64_t concat_bytes[LAYOUT_DISKS_MAX]; /* concat only: used on each disk, whole 4 KiB blocks */
 };
 
 /*
  * From a name: single, concat, stripe, mirror, raid10, raid10-far, raid10-offset, raid01, raid4, raid5, raid6,
  * raid50, raid60, with ":WIDTH" and "xG" (raid5x9, mirrorx23, raid50 = raid5x2, raid60 = raid6x2, raid5:8).
+ * raid10-near3, raid10-far3, raid10-offset3 keep three copies (any number from 2 to the number of disks).
  * disk_bytes[i] is the data area that disk i offers; the smallest counts, rounded down to chunks. ERR_USAGE
  * with a sentence that says what the layout needs and what it got when it does not fit (too few disks, not a
  * multiple of the groups, chunk no power of two or out of range, unknown name), ERR_TOO_SMALL for disks.
@@ -63,7 +64,7 @@ int layout_init(struct layout *l, const char *name, unsigned disks, const uint64
 		enum layout_rotation rotation, struct error *err);
 /* The same checks on a layout that was read from a label: nothing in it is trusted. */
 int layout_check(const struct layout *l, struct error *err);
-char *layout_name(const struct layout *l, char text[32]); /* canonical: "raid5x9", "raid10-far" */
+char *layout_name(const struct layout *l, char text[32]); /* canonical: "raid5x9", "raid50", "raid10-far" */
 /* Why a name does not fit N disks, for lists; false when it fits. */
 bool layout_misfit(const char *name, unsigned disks, char *ret_reason, size_t reason_bytes);
 
@@ -72,7 +73,8 @@ unsigned layout_failures_survived(const struct layout *l); /* any so many disks 
 bool layout_survives(const struct layout *l, const bool *failed); /* failed[disks] */
 static inline bool layout_has_parity(const struct layout *l) { return l->parity > 0; }
 
-/* First-order model in units of one disk: how many disks' sequential rate / random operations (docs/models.md). */
+/* First-order model in units of one disk: how many disks' sequential rate / random operations (docs/layouts.md).
+ * Sequential means one stream; random means many requests at once over the whole array. */
 struct layout_model {
 	double seq_read, seq_write, random_read, random_write_small;
 };
@@ -106,12 +108,14 @@ uint64_t layout_row_at(const struct layout *l, unsigned disk, uint64_t offset_by
  * How to write a part of a row: `touched[c]` says which data columns are written (whole[c]: over the whole
  * range of interest), `failed[c]` which of the row's columns (data, then parity) are missing. The plan says
  * what to read first and counts the I/Os of both ways; it takes the cheaper, read-modify-write on a tie.
+ * With no parity column left the plan is MODIFY without reads: write what was given, nothing else to keep right.
+ * A touched column that is not whole is read before it goes into MODIFY (delta), RECONSTRUCT or RECOVER (merge).
  */
 enum layout_write_way {
 	LAYOUT_WRITE_FULL,         /* all data columns are given: no reads */
 	LAYOUT_WRITE_MODIFY,       /* read old data of the touched columns and old parity */
 	LAYOUT_WRITE_RECONSTRUCT,  /* read the untouched data columns */
-	LAYOUT_WRITE_RECOVER,      /* degraded: read all that is there, recover, then as RECONSTRUCT */
+	LAYOUT_WRITE_RECOVER,      /* degraded: read what parity_recover needs, recover, then as RECONSTRUCT */
 };
 struct layout_write_plan {
 	enum layout_write_way way;
@@ -121,7 +125,8 @@ struct layout_write_plan {
 };
 int layout_plan_write(unsigned data, unsigned parity, const bool *touched, const bool *whole, const bool *failed,
 		      struct layout_write_plan *ret, struct error *err); /* ERR_LOST beyond `parity` failures */
-/* Degraded read of data column c: which columns to read. ERR_LOST when too many are missing. */
+/* Which columns parity_recover reads to bring back all that is missing: every data column that is there and, for
+ * each missing data column, one parity column, P first. Nothing when nothing is missing. ERR_LOST when too many are. */
 int layout_plan_recover(unsigned data, unsigned parity, const bool *failed, bool *ret_read, struct error *err);
 
 /* --- arithmetic ------------------------------------------------------------------------------------------
@@ -133,15 +138,22 @@ struct parity_impl {
 	const char *name; /* "isal", "plain" */
 	/* columns: data, then parity; writes the parity columns */
 	void (*generate)(unsigned data, unsigned parity, size_t bytes, void *const *columns);
-	/* parity ^= contribution of (old ^ new) of data column i: delta = old ^ new */
+	/* parity ^= contribution of (old ^ new) of data column i: delta = old ^ new; a NULL parity column is skipped */
 	void (*update)(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
+	/* targets[r] = Σ factors[r × sources + s] · source[s]: what recovery needs; at most two targets, which are
+	 * none of the sources */
+	void (*combine)(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
+			void *const *target);
 };
 extern const struct parity_impl parity_impls[];
 extern const size_t parity_impl_count;
 void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns);
 void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
 void parity_xor(void *to, const void *from, size_t bytes); /* to ^= from */
-/* Recovers the columns with failed[c] (at most `parity` of them, data or parity) in place from the others. */
+/* Recovers the columns with failed[c] (at most `parity` of them, data or parity) in place from the others, reading
+ * only those that layout_plan_recover names. */
+int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, void *const *columns,
+			const bool *failed, struct error *err);
 int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed, struct error *err);
 /* True when the parity columns match the data; for check. With P and Q and one wrong data column, ret_column is
  * that column (both parities agree on it), else -1. */
