@@ -9,7 +9,8 @@
  * An object (mutex, condition, thread, timer) belongs to the world in which it was made. Nothing above
  * this part calls pthread, clock_gettime, nanosleep or rand.
  *
- * Locks are not recursive. In the simulated world lock, unlock, signal and create are points where
+ * Locks are not recursive, and a condition may wake without a signal: wait in a loop. errno is not kept for
+ * each fiber: read it right after the call that set it. In the simulated world lock, unlock, signal and create are points where
  * another fiber may be scheduled, so that orders which the real world shows rarely are found by seed.
  */
 #ifndef OS_H
@@ -28,6 +29,7 @@ struct os_mutex {
 		struct {
 			struct os_thread *owner;
 			struct list waiters;
+			uint64_t world; /* the simulated world it was made in, to catch a mix-up */
 		} sim;
 	} u;
 };
@@ -100,11 +102,13 @@ struct os_timer {
 	void (*fire)(struct os_timer *timer);
 	uint64_t due_ns;
 	uint64_t order;
-	size_t heap_index; /* 0: not set */
+	struct os_timer *child, *next, *prev; /* place in a pairing heap, so that setting never allocates */
+	bool is_set;
 };
 void os_timer_init(struct os_timer *t, void (*fire)(struct os_timer *timer));
 void os_timer_set(struct os_timer *t, uint64_t due_ns); /* moves it when it is set already */
-/* After it returns `fire` is not running and will not run (unless called from within `fire`). */
+/* After it returns `fire` is not running and will not run (unless called from within `fire`). It waits for a
+ * `fire` that runs: the caller must not hold a lock that `fire` takes. */
 void os_timer_cancel(struct os_timer *t);
 
 /* --- CPU --------------------------------------------------------------------------------------- */
