@@ -45,18 +45,21 @@ struct disk_request {
 
 	/* Set when it is done. */
 	int status; /* 0, or an error code: ERR_IO, ERR_MEDIA, ERR_GONE, ERR_SPACE, ERR_TIMEOUT … */
+	const char *why; /* a constant phrase that says more than the code, or NULL */
 	uint64_t submit_ns, done_ns;
 
 	/* Private to the disk part. */
 	struct iovec iov1;
 	struct disk *disk;
+	struct disk *current; /* the layer that has it */
 	struct disk_queue *queue;
 	struct list link;
 	struct os_timer timer;
 	struct disk_frame stack[DISK_LAYERS_MAX];
 	unsigned depth;
-	uint64_t arrival_ns; /* for models */
-	uint64_t word;       /* for the layer that holds the request at the moment */
+	uint64_t entered_ns[DISK_LAYERS_MAX + 1]; /* by layer, the backend's first */
+	uint64_t arrival_ns;                      /* for models */
+	uint64_t word; /* for the layer that holds the request at the moment */
 };
 
 #define DISK_BUFFER_ALIGN 4096
@@ -145,6 +148,7 @@ struct disk_wrapper_spec {
 };
 struct disk_spec {
 	char *text;   /* of this one disk */
+	char *name;   /* without wrappers, memory disks numbered through the list: "mem:256MiB#3" */
 	char *path;   /* NULL for memory */
 	uint64_t memory_bytes;
 	unsigned index; /* which of *N, from 0 */

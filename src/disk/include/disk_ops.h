@@ -35,6 +35,9 @@ struct disk_ops {
 struct disk {
 	const struct disk_ops *ops;
 	struct disk *below; /* NULL for a backend */
+	struct disk *above; /* NULL for the outermost */
+	unsigned level;     /* 0 for a backend */
+	char *spec_text;    /* owned; what traits.spec points to, on the outermost */
 	struct disk_traits traits;
 	/* counters and load, kept by the wrapper functions in disk.c under `lock` */
 	struct os_mutex lock;
@@ -45,7 +48,8 @@ struct disk {
 	uint64_t latency_ns;
 };
 
-/* Fills the common part. A wrapper starts from the traits of the disk below. */
+/* Fills the common part. The strings of the traits stay the caller's and must live as long as the disk; NULL
+ * traits: those of the disk below. */
 void disk__init(struct disk *d, const struct disk_ops *ops, struct disk *below, const struct disk_traits *traits);
 void disk__release(struct disk *d);
 
@@ -53,8 +57,9 @@ void disk__release(struct disk *d);
 void disk__submit_below(struct disk *d, struct disk_request *r);
 int disk__run_below(struct disk *d, struct disk_request *r);
 
+/* `done` finds `word` in r->word. One frame a wrapper at most. */
 void disk__push(struct disk_request *r, struct disk *d, void (*done)(struct disk *d, struct disk_request *r), uint64_t word);
-/* The operation of the top layer is over. On any thread. */
+/* The operation of the layer that has the request (r->current) is over. On any thread. */
 void disk__complete(struct disk_request *r, int status);
 
 /* Opening each kind; `args` is what stands behind the '=' in the grammar. Each takes over `below` on success. */

@@ -1,0 +1,66 @@
+/* What the tests of disks share. */
+#ifndef DISK_TESTING_H
+#define DISK_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "disk.h"
+
+#define KiB 1024u
+#define MiB (1024u * 1024)
+
+#define assert_ok(call, err)                                                                      \
+	do {                                                                                      \
+		int rc_ = (call);                                                                 \
+		if (rc_ != 0)                                                                     \
+			fail_msg("%s: %s (%s)", #call, error_name(rc_), (err)->text);             \
+	} while (0)
+
+static inline void fill(uint8_t *p, size_t bytes, uint64_t seed)
+{
+	struct random r;
+	random_seed(&r, seed);
+	random_fill(&r, p, bytes);
+}
+
+static inline uint8_t *aligned(size_t bytes)
+{
+	void *p = NULL;
+	assert_int_equal(posix_memalign(&p, DISK_BUFFER_ALIGN, bytes), 0);
+	memset(p, 0, bytes);
+	return p;
+}
+
+/* Opens the one disk that a word of the grammar names. */
+static inline struct disk *open_word(const char *word, const struct disk_open_options *o)
+{
+	struct disk_specs specs = {0};
+	struct error err = ERROR_INIT;
+	struct disk *d = NULL;
+	assert_ok(disk_specs_add(&specs, word, &err), &err);
+	assert_int_equal(specs.count, 1);
+	assert_ok(disk_open(&specs.items[0], o, &d, &err), &err);
+	disk_specs_release(&specs);
+	return d;
+}
+
+/* cmocka has no word for a test program that cannot run here. Whether REQUIRE asks for it. */
+static inline bool is_required(const char *what)
+{
+	const char *list = getenv("REQUIRE");
+	size_t length = strlen(what);
+	for (const char *p = list; p && *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ','))
+		if (strncmp(p, what, length) == 0 && (p[length] == ',' || p[length] == '\0'))
+			return true;
+	return false;
+}
+
+#endif
