@@ -13,10 +13,10 @@
  * Pictures (4 disks; a number is a logical chunk, P and Q are parity; each line is a row).
  *
  *      stripe          raid10           raid10-far       raid10-offset    raid5 left-symmetric   raid6 left-symmetric
- *      0  1  2  3      0  0  1  1       0  1  2  3       0  1  2  3       0  1  2  P             0  1  P  Q
- *      4  5  6  7      2  2  3  3       4  5  6  7       3  0  1  2       4  5  P  3             2  P  Q  3
- *      8  9 10 11      4  4  5  5       3  0  1  2       4  5  6  7       8  P  6  7             P  Q  4  5
- *     12 13 14 15      6  6  7  7       7  4  5  6       7  4  5  6       P  9 10 11             Q  6  7  P
+ *      0  1  2  3      0  0  1  1       0  1  2  3       0  1  2  3       0  1  2  P             Q  0  1  P
+ *      4  5  6  7      2  2  3  3       4  5  6  7       3  0  1  2       4  5  P  3             2  3  P  Q
+ *      8  9 10 11      4  4  5  5       3  0  1  2       4  5  6  7       8  P  6  7             5  P  Q  4
+ *     12 13 14 15      6  6  7  7       7  4  5  6       7  4  5  6       P  9 10 11             P  Q  6  7
  *
  * Nests. mirrorxG stripes chunks over G mirrors, raid5xG stripes whole rows over G groups: row r is row r / G of
  * group r % G, and group g has the disks g × width … (g + 1) × width - 1. The stripe unit of the outer stripe is a

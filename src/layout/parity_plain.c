@@ -64,10 +64,10 @@ void parity__plain_generate(unsigned data, unsigned parity, size_t bytes, void *
 /* to ^= factor × from */
 static void add_times(uint8_t *to, const uint8_t *from, uint8_t factor, size_t bytes)
 {
-	uint8_t products[256];
+	uint8_t products[256] = {0};
 
-	for (unsigned v = 0; v < 256; v++)
-		products[v] = parity__times((uint8_t)v, factor);
+	for (unsigned v = 1; v < 256; v++) /* v × factor, bit by bit from half of v */
+		products[v] = parity__times2(products[v / 2]) ^ (v & 1 ? factor : 0);
 	for (size_t i = 0; i < bytes; i++)
 		to[i] ^= products[from[i]];
 }
