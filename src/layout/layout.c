@@ -308,7 +308,7 @@ static int chunk_check(uint64_t chunk_bytes, struct error *err)
 
 static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_bytes, struct error *err)
 {
-	uint64_t least = UINT64_MAX, sum = 0;
+	uint64_t least = UINT64_MAX;
 	uint64_t needed = layout__rows_unit(l) * l->chunk_bytes;
 
 	for (unsigned i = 0; i < l->disks; i++) {
@@ -319,10 +319,6 @@ static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_b
 					 "disk %u offers %llu bytes; %s with chunks of %llu KiB needs at least %llu on each disk",
 					 i, (unsigned long long)disk_bytes[i], name,
 					 (unsigned long long)(l->chunk_bytes >> 10), (unsigned long long)needed);
-		if (bytes > BYTES_MAX - sum)
-			return error_set(err, ERR_USAGE, "disk %u offers %llu bytes; an array ends at 2^63 - 1", i,
-					 (unsigned long long)disk_bytes[i]);
-		sum += bytes;
 		least = min_of(least, bytes);
 		if (l->kind == LAYOUT_CONCAT)
 			l->concat_bytes[i] = bytes;

@@ -326,7 +326,7 @@ static uint64_t strange_number(struct random *r)
 
 static void layout_spoil(struct layout *l, struct random *r)
 {
-	switch (random_below(r, 12)) {
+	switch (random_below(r, 13)) {
 	case 0:
 		l->kind = (enum layout_kind)strange_number(r);
 		break;
@@ -359,6 +359,10 @@ static void layout_spoil(struct layout *l, struct random *r)
 		break;
 	case 10:
 		l->disk_bytes = (INT64_MAX / (l->disks ? l->disks : 1)) / 65536 * 65536 - 65536 * random_below(r, 2);
+		break;
+	case 11: /* another division that comes out even */
+		l->groups = 1 + (unsigned)random_below(r, 6);
+		l->width = l->disks / l->groups;
 		break;
 	default:
 		l->concat_bytes[random_below(r, LAYOUT_DISKS_MAX)] = strange_number(r);

@@ -429,6 +429,18 @@ static void verify_does_not_guess_between_two(void **state)
 	((uint8_t *)truth.at[6])[11] ^= 9; /* and P */
 	assert_false(parity_verify(6, 2, 9000, truth.at, &column));
 	assert_int_equal(column, -1);
+	for (unsigned other = 6; other <= 7; other++) { /* a data column here, only one parity there */
+		truth_init(6, 2, 9000, &r);
+		((uint8_t *)truth.at[1])[10] ^= 4;
+		((uint8_t *)truth.at[other])[11] ^= 9;
+		assert_false(parity_verify(6, 2, 9000, truth.at, &column));
+		assert_int_equal(column, -1);
+	}
+	truth_init(6, 2, 9000, &r);
+	((uint8_t *)truth.at[6])[10] ^= 1; /* P and Q agree on column 10, which is not there */
+	((uint8_t *)truth.at[7])[10] ^= 0x74;
+	assert_false(parity_verify(6, 2, 9000, truth.at, &column));
+	assert_int_equal(column, -1);
 }
 
 static void too_many_erasures_are_refused(void **state)
