@@ -1,0 +1,470 @@
+/*
+ * compare_run: the cells. On the virtual clock every layout has a simulated world of its own with fresh disks in it; on
+ * the real clock one set of disks is opened and one array after the other is made on it. What happens in between is the
+ * same code: run_layout.
+ */
+#include "compare.h"
+
+#include <string.h>
+
+#define SECOND 1000000000ull
+#define VIRTUAL_RANDOM_NS (3 * SECOND)      /* of a random test that goes by time */
+#define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
+#define SPAN_STEP_BYTES (16ull << 20)
+
+/* --- what is run ------------------------------------------------------------------------------------------------------- */
+
+unsigned compare_disks_of(const struct compare *c, const char *layout)
+{
+	return strcmp(layout, "single") == 0 ? min_of(c->disk_count, 1u) : c->disk_count;
+}
+
+bool compare_on_real(const struct compare *c, const struct compare_layout *l)
+{
+	return c->clock_real && l->real_too;
+}
+
+static int classics_make(const struct compare *c, unsigned disks, uint64_t span_bytes, struct workload **ret_list, size_t *ret_count,
+			 struct error *err)
+{
+	struct workload *list = calloc(COMPARE_TESTS_MAX, sizeof(*list));
+	size_t count = 0;
+
+	if (!list)
+		return error_set(err, ERR_MEMORY, "out of memory");
+	for (const char *const *t = workload_compare_tests; *t; t++) {
+		bool wanted = c->test_count == 0;
+		int status;
+
+		for (unsigned i = 0; i < c->test_count; i++)
+			wanted |= strcmp(c->tests[i], *t) == 0;
+		if (!wanted)
+			continue;
+		status = workload_classic(*t, disks, span_bytes, &list[count++], err);
+		if (status != 0) {
+			free(list);
+			return status;
+		}
+	}
+	*ret_list = list;
+	*ret_count = count;
+	return 0;
+}
+
+int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_bytes, bool virtual, struct workload **ret_list,
+		       size_t *ret_count, char ret_scaled[200], struct error *err)
+{
+	uint64_t least_ns = virtual ? VIRTUAL_MINIMUM_NS : c->phase_ns;
+	int status;
+
+	ret_scaled[0] = 0;
+	status = c->preset ? workload_preset(c->preset, disks, span_bytes, ret_list, ret_count, ret_scaled, err)
+			   : classics_make(c, disks, span_bytes, ret_list, ret_count, err);
+	for (size_t i = 0; status == 0 && i < *ret_count; i++) {
+		struct workload *w = &(*ret_list)[i];
+
+		w->seed = c->seed;
+		w->minimum_ns = max_of(w->minimum_ns, least_ns);
+		if (w->duration_ns && w->random && !c->preset) /* a few operations each: by time */
+			w->duration_ns = virtual ? VIRTUAL_RANDOM_NS : least_ns;
+		if (w->duration_ns)
+			w->duration_ns = max_of(w->duration_ns, least_ns);
+		if (virtual || !c->preset) {
+			w->repeats_min = virtual ? 1 : c->repeats_min;
+			w->repeats_max = virtual ? 1 : c->repeats_max;
+		}
+	}
+	return status;
+}
+
+static size_t tests_count(const struct compare *c)
+{
+	struct workload *list;
+	char scaled[200];
+	size_t count = 0;
+
+	if (compare_tests_make(c, c->disk_count, c->span_bytes * c->disk_count, false, &list, &count, scaled, NULL) == 0)
+		free(list);
+	return count;
+}
+
+/* How many sets of limits a clock needs: all disks, and the one disk of `single` where there are more. */
+static unsigned limit_sets(const struct compare *c, bool virtual)
+{
+	bool one = false, all = false;
+
+	for (unsigned i = 0; i < c->layout_count; i++) {
+		if (!virtual && !compare_on_real(c, &c->layouts[i]))
+			continue;
+		one |= compare_disks_of(c, c->layouts[i].name) != c->disk_count;
+		all |= compare_disks_of(c, c->layouts[i].name) == c->disk_count;
+	}
+	return one + all;
+}
+
+static unsigned cells_on(const struct compare *c, bool virtual)
+{
+	unsigned layouts = 0;
+
+	for (unsigned i = 0; i < c->layout_count; i++)
+		layouts += virtual || compare_on_real(c, &c->layouts[i]);
+	return (layouts + limit_sets(c, virtual)) * (unsigned)tests_count(c);
+}
+
+unsigned compare_phases(const struct compare *c)
+{
+	return (c->clock_virtual ? cells_on(c, true) : 0) + (c->clock_real ? cells_on(c, false) : 0);
+}
+
+/* Virtual cells cost what the bytes cost to move (about 2 GB/s); real ones their phases. */
+uint64_t compare_estimate_ns(const struct compare *c)
+{
+	uint64_t ns = 0;
+
+	if (c->clock_virtual)
+		ns += cells_on(c, true) * (c->span_bytes * c->disk_count / 2);
+	if (c->clock_real)
+		ns += cells_on(c, false) * (c->phase_ns + c->phase_ns / 5) * c->repeats_max;
+	return ns;
+}
+
+/* --- limits -------------------------------------------------------------------------------------------------------------- */
+
+struct limits {
+	struct bench_limit of[COMPARE_TESTS_MAX];
+	size_t count;
+};
+
+static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct limits *ret, struct error *err)
+{
+	struct workload *list;
+	char scaled[200];
+	size_t tests;
+	int status = compare_tests_make(c, count, c->span_bytes * count, virtual, &list, &tests, scaled, err);
+
+	if (status != 0)
+		return status;
+	ret->count = min_of(tests, (size_t)COMPARE_TESTS_MAX);
+	for (size_t i = 0; i < ret->count && status == 0; i++) {
+		struct error reason = ERROR_INIT;
+
+		cli_progress_phase(&c->progress, "limit of %u disk%s %s", count, count == 1 ? "" : "s", list[i].test);
+		list[i].repeats_min = list[i].repeats_max = 1;
+		ret->of[i] = (struct bench_limit){NAN, NAN, NAN, NAN, ""};
+		status = bench_limit_measure(disks, count, &list[i], c->span_bytes, &ret->of[i], &reason);
+		if (status == ERR_INTERRUPTED || os_interrupted()) {
+			status = error_set(err, ERR_INTERRUPTED, "interrupted");
+		} else if (status != 0) { /* a disk that fails will show in the cells too: they go on without a limit */
+			cli_say("no limit for %s: %s", list[i].test, reason.text);
+			ret->of[i] = (struct bench_limit){NAN, NAN, NAN, NAN, ""};
+			status = 0;
+		}
+	}
+	free(list);
+	return status;
+}
+
+/* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
+static double model_of(const struct layout *l, const struct workload *w, const struct bench_limit *limit, unsigned disks)
+{
+	struct layout_model m;
+	double one = limit->mb_per_s / disks, read, write;
+	bool small = w->random && w->block_bytes < SPAN_STEP_BYTES;
+
+	layout_model(l, &m);
+	if (isfinite(limit->slowest_share) && limit->slowest_share < 0.9)
+		one *= limit->slowest_share;
+	read = small ? m.random_read : m.seq_read;
+	write = small ? m.random_write_small : m.seq_write;
+	if (w->read_percent == 100)
+		return read * one;
+	if (w->read_percent == 0)
+		return write * one;
+	if (w->read_then_write)
+		return NAN;
+	return one / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
+}
+
+/* --- one layout ------------------------------------------------------------------------------------------------------------ */
+
+struct layout_run {
+	struct compare *c;
+	const char *name;
+	const char *clock;
+	bool virtual;
+	unsigned disk_count;
+	const struct limits *limits;
+	/* found */
+	struct layout nominal; /* on disks of nominal size: what a buyer of such disks would get */
+	double create_s;
+	size_t next_test; /* the first without a cell */
+};
+
+static int nominal_make(struct layout_run *run, struct disk *const *disks, struct error *err)
+{
+	uint64_t bytes[LAYOUT_DISKS_MAX];
+
+	for (unsigned i = 0; i < run->disk_count; i++)
+		bytes[i] = array_data_bytes(disk_traits(disks[i])->nominal_bytes, run->c->chunk_bytes);
+	return layout_init(&run->nominal, run->name, run->disk_count, bytes, run->c->chunk_bytes, LAYOUT_LEFT_SYMMETRIC, err);
+}
+
+static void key_set(const struct layout_run *run, const struct workload *w, struct cell *cell)
+{
+	const struct result *r = &run->c->result;
+	const char *model = r->disk_count && r->disks[0].model[0] ? r->disks[0].model : "disks";
+
+	for (size_t i = 1; i < r->disk_count; i++)
+		if (strcmp(r->disks[i].model, r->disks[0].model) != 0)
+			model = "mixed disks";
+	snprintf(cell->stack, sizeof(cell->stack), "array");
+	snprintf(cell->layout, sizeof(cell->layout), "%s", run->name);
+	snprintf(cell->road, sizeof(cell->road), "library");
+	snprintf(cell->fs, sizeof(cell->fs), "none");
+	snprintf(cell->disks, sizeof(cell->disks), "%ux %.50s", run->disk_count, model);
+	snprintf(cell->test, sizeof(cell->test), "%s", w->test);
+	snprintf(cell->compression, sizeof(cell->compression), "off");
+	snprintf(cell->clock, sizeof(cell->clock), "%s", run->clock);
+	snprintf(cell->state, sizeof(cell->state), "healthy");
+	payload_name(&w->payload, cell->payload);
+	cell->block_bytes = w->block_bytes;
+	cell->depth = w->depth;
+	cell->jobs = w->jobs;
+}
+
+static void facts_set(const struct layout_run *run, struct cell *cell)
+{
+	snprintf(cell->clock, sizeof(cell->clock), "%s", run->clock);
+	cell->usable_bytes = layout_capacity_bytes(&run->nominal);
+	cell->failures_survived = layout_failures_survived(&run->nominal);
+	cell->create_s = run->create_s;
+	cell->ready_s = isfinite(run->create_s) ? 0 : NAN; /* rows begin as never written: nothing is initialised */
+}
+
+static void option_note(struct cell *cell, const char *text)
+{
+	size_t length = strlen(cell->options);
+
+	if (*text && !strstr(cell->options, text))
+		snprintf(cell->options + length, sizeof(cell->options) - length, "%s%s", length ? "; " : "", text);
+}
+
+static int cell_run(struct layout_run *run, struct target *target, const struct workload *w, size_t index, const char *scaled, struct error *err)
+{
+	struct compare *c = run->c;
+	const struct bench_progress progress = {cli_progress_say, &c->progress};
+	struct bench_limit limit = run->limits->of[index];
+	struct error reason = ERROR_INIT;
+	struct cell cell;
+	int status;
+
+	cli_progress_phase(&c->progress, "%s %s %s", run->clock, run->name, w->test);
+	limit.model_mb_per_s = isfinite(limit.mb_per_s) ? model_of(&run->nominal, w, &limit, run->disk_count) : NAN;
+	cell_init(&cell);
+	key_set(run, w, &cell);
+	status = bench_run(target, w, &limit, &progress, &cell, &reason);
+	if (status == ERR_INTERRUPTED)
+		return error_set(err, ERR_INTERRUPTED, "interrupted");
+	if (status != 0)
+		cell_note(&cell, VERDICT_FAILED, "%.190s", reason.text);
+	facts_set(run, &cell);
+	cell.fill = (double)w->span_bytes / (double)max_of(target->size_bytes, 1ull);
+	option_note(&cell, scaled);
+	if (w->repeats_max <= 1)
+		option_note(&cell, "one phase");
+	run->next_test = index + 1;
+	return result_add_cell(&c->result, &cell, err);
+}
+
+/* A layout that could not be made, or a world that broke: its cells say why. */
+static int cells_fail(struct layout_run *run, const char *reason, struct error *err)
+{
+	struct workload *list;
+	char scaled[200];
+	size_t count;
+	int status = compare_tests_make(run->c, run->disk_count, run->c->span_bytes * run->disk_count, run->virtual, &list, &count, scaled, err);
+
+	for (size_t i = run->next_test; status == 0 && i < count; i++) {
+		struct cell cell;
+
+		cli_progress_phase(&run->c->progress, "%s %s %s", run->clock, run->name, list[i].test);
+		cell_init(&cell);
+		key_set(run, &list[i], &cell);
+		if (run->nominal.disks)
+			facts_set(run, &cell);
+		cell_note(&cell, VERDICT_FAILED, "%.190s", reason);
+		status = result_add_cell(&run->c->result, &cell, err);
+	}
+	if (status == 0)
+		free(list);
+	return status;
+}
+
+/* The logical bytes that lie on `span_bytes` of each disk. */
+static uint64_t logical_span(const struct compare *c, const struct target *t)
+{
+	double share = (double)c->span_bytes / (double)c->data_bytes;
+	uint64_t bytes = (uint64_t)((double)t->size_bytes * share + (double)SPAN_STEP_BYTES / 2);
+
+	bytes = round_down_u64(min_of(bytes, t->size_bytes), SPAN_STEP_BYTES);
+	return max_of(bytes, SPAN_STEP_BYTES);
+}
+
+static int tests_run(struct layout_run *run, struct target *target, struct error *err)
+{
+	const struct bench_progress progress = {cli_progress_say, &run->c->progress};
+	struct workload *list;
+	char scaled[200];
+	size_t count;
+	int status = compare_tests_make(run->c, run->disk_count, logical_span(run->c, target), run->virtual, &list, &count, scaled, err);
+
+	if (status != 0)
+		return status;
+	count = min_of(count, run->limits->count);
+	/* Reads are of what was written. The write test writes its span itself. */
+	if (count > 0 && (list[0].read_percent > 0 || list[0].random))
+		status = bench_fill(target, &list[0], &progress, err);
+	for (size_t i = 0; status == 0 && i < count; i++)
+		status = os_interrupted() ? error_set(err, ERR_INTERRUPTED, "interrupted")
+					  : cell_run(run, target, &list[i], i, scaled, err);
+	free(list);
+	return status;
+}
+
+static int run_layout(struct layout_run *run, struct disk *const *disks, struct error *err)
+{
+	const struct target_array_options options = {.layout = run->name, .chunk_bytes = run->c->chunk_bytes};
+	struct error reason = ERROR_INIT;
+	struct target *target;
+	int status = nominal_make(run, disks, err);
+
+	run->create_s = NAN;
+	if (status != 0)
+		return status;
+	status = target_open_array(&options, disks, run->disk_count, &target, &run->create_s, &reason);
+	if (status == 0) {
+		status = tests_run(run, target, &reason);
+		target_close(target);
+	}
+	if (status == ERR_INTERRUPTED || status == ERR_MEMORY)
+		return error_set(err, status, "%s", reason.text);
+	return status == 0 ? 0 : cells_fail(run, reason.text, err);
+}
+
+/* --- virtual clock ------------------------------------------------------------------------------------------------------------ */
+
+struct world {
+	struct compare *c;
+	unsigned disk_count;
+	struct layout_run *run;      /* either a layout … */
+	struct limits *limits;       /* … or the limits */
+	struct error *err;
+};
+
+static int world_run(void *arg)
+{
+	struct world *w = arg;
+	const struct disk_open_options options = {.exclusive = true};
+	struct disk *disks[LAYOUT_DISKS_MAX];
+	unsigned open = 0;
+	int status = 0;
+
+	for (; open < w->disk_count && status == 0; open += status == 0)
+		status = disk_open(&w->c->disks.specs.items[open], &options, &disks[open], w->err);
+	if (status == 0 && w->disk_count == w->c->disk_count)
+		status = compare_disks_note(w->c, disks, open, w->err);
+	if (status == 0)
+		status = w->run ? run_layout(w->run, disks, w->err) : limits_measure(w->c, disks, open, true, w->limits, w->err);
+	while (open > 0)
+		disk_close(disks[--open]);
+	return status;
+}
+
+static int world_simulate(struct world *w, struct error *err)
+{
+	struct os_simulation simulation;
+
+	os_simulation_init(&simulation, w->c->seed);
+	simulation.cpus = w->c->cpu_free ? 0 : w->c->cpus;
+	memcpy(simulation.costs, w->c->costs, sizeof(simulation.costs));
+	w->err = err;
+	return os_simulate(&simulation, world_run, w, err);
+}
+
+/* Bytes a nanosecond are GB a second. */
+static double gb_per_s(const struct os_cost *cost)
+{
+	return cost->ns_per_kib > 0 ? 1024 / cost->ns_per_kib : NAN;
+}
+
+static void charge_note(struct compare *c)
+{
+	struct result_host *h = &c->result.host;
+
+	h->copy_gb_per_s = gb_per_s(&c->costs[OS_STAGE_COPY]);
+	h->checksum_gb_per_s = gb_per_s(&c->costs[OS_STAGE_CHECKSUM]);
+	h->parity1_gb_per_s = gb_per_s(&c->costs[OS_STAGE_PARITY1]);
+	h->parity2_gb_per_s = gb_per_s(&c->costs[OS_STAGE_PARITY2]);
+}
+
+int compare_run_virtual(struct compare *c, struct error *err)
+{
+	struct limits all = {.count = 0}, one = {.count = 0};
+	int status = 0;
+
+	if (!c->cpu_free) {
+		bench_cpu_measure(c->costs);
+		charge_note(c);
+	}
+	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
+		unsigned disks = compare_disks_of(c, c->layouts[i].name);
+		struct limits *limits = disks == c->disk_count ? &all : &one;
+		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "virtual", .virtual = true, .disk_count = disks,
+					 .limits = limits};
+		struct world measure = {.c = c, .disk_count = disks, .limits = limits}, world = {.c = c, .disk_count = disks, .run = &run};
+		struct error reason = ERROR_INIT;
+
+		if (limits->count == 0)
+			status = world_simulate(&measure, err);
+		if (status == 0)
+			status = world_simulate(&world, &reason);
+		if (status == ERR_INTERRUPTED)
+			return error_set(err, status, "%s", reason.text[0] ? reason.text : "interrupted");
+		if (status != 0 && reason.code) /* a deadlock, for one: the other layouts go on */
+			status = cells_fail(&run, reason.text, err);
+	}
+	return status;
+}
+
+/* --- real clock ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *background_of(const struct compare *c)
+{
+	return c->all_memory ? "none (memory disks)" : "none of ours";
+}
+
+int compare_run_real(struct compare *c, struct error *err)
+{
+	const struct disk_open_options options = {.exclusive = true};
+	struct limits all = {.count = 0}, one = {.count = 0};
+	int status = cli_disks_open(&c->disks, &options, err);
+
+	if (status == 0)
+		status = compare_disks_note(c, c->disks.disks, c->disk_count, err);
+	snprintf(c->result.background, sizeof(c->result.background), "%s", background_of(c));
+	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
+		unsigned disks = compare_disks_of(c, c->layouts[i].name);
+		struct limits *limits = disks == c->disk_count ? &all : &one;
+		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = limits};
+
+		if (!compare_on_real(c, &c->layouts[i]))
+			continue;
+		/* The first limit writes the span of each disk, so that memory and file blocks are there before a layout's turn. */
+		if (limits->count == 0)
+			status = limits_measure(c, c->disks.disks, disks, false, limits, err);
+		if (status == 0)
+			status = run_layout(&run, c->disks.disks, err);
+	}
+	cli_disks_close(&c->disks);
+	return status;
+}
