@@ -93,7 +93,7 @@ static int verdict_of(const struct loading *l, const json_t *value, enum verdict
 static int verdicts_load(const struct loading *l, const json_t *object, struct cell *c)
 {
 	json_t *notes = json_object_get(object, "verdict_notes"), *note;
-	enum verdict verdict;
+	enum verdict verdict = VERDICT_FAILED;
 	size_t i;
 	int status = verdict_of(l, json_object_get(object, "verdict"), &verdict);
 
