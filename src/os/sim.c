@@ -68,7 +68,8 @@ struct sim {
 	int (*run)(void *arg);
 	void *arg;
 	int result;
-	bool is_done, is_deadlocked;
+	uint64_t picks_at_now;
+	bool is_done, is_deadlocked, is_standing_still;
 	char unjoined[THREAD_NAME_BYTES]; /* name of a thread that outlived `run` */
 };
 
@@ -77,6 +78,8 @@ _Thread_local struct sim *os__sim __attribute__((tls_model("initial-exec")));
 #define DEBT_NS_MIN 2000 /* smaller charges gather until they are worth a switch */
 #define SPURIOUS_WAKE_BITS 6
 #define WAKE_CHOICES_MAX 8
+/* So long without the clock moving is a loop that waits for time to pass (or sets a timer due at once for ever). */
+#define PICKS_AT_ONE_TIME_MAX UINT64_C(100000000)
 
 /* --- the scheduler --------------------------------------------------------------------------------------- */
 
@@ -128,6 +131,7 @@ static void clock_jump(struct sim *sim)
 {
 	sp_assert(sim->events->due_ns > sim->now_ns); /* OS-2 */
 	sim->now_ns = sim->events->due_ns;
+	sim->picks_at_now = 0;
 	while (sim->events && sim->events->due_ns == sim->now_ns) {
 		struct sim_thread *t = container_of(sim->events, struct sim_thread, event);
 		os__heap_remove(&sim->events, &t->event);
@@ -162,6 +166,10 @@ static void schedule(struct sim *sim)
 			leave_world(sim);
 		}
 		clock_jump(sim);
+	}
+	if (++sim->picks_at_now > PICKS_AT_ONE_TIME_MAX) {
+		sim->is_standing_still = true;
+		leave_world(sim);
 	}
 	struct sim_thread *to = take_runnable(sim);
 	trace_add(sim, to->number);
@@ -201,6 +209,7 @@ static void sleep_until(struct sim *sim, uint64_t deadline_ns)
 	/* Nobody else can run before then: only the clock moves. */
 	if (sim->runnable_count == 0 && (!sim->events || sim->events->due_ns > deadline_ns)) {
 		sim->now_ns = deadline_ns;
+		sim->picks_at_now = 0;
 		return;
 	}
 	event_set(sim, sim->current, deadline_ns);
@@ -623,6 +632,9 @@ static void sim_release(struct sim *sim)
 
 static int sim_result(struct sim *sim, struct error *err)
 {
+	if (sim->is_standing_still)
+		return error_set(err, ERR_DEADLOCK, "time stands still at %llu ns, seed %llu: %s and others run without end",
+				 (unsigned long long)sim->now_ns, (unsigned long long)sim->params->seed, sim->current->name);
 	if (sim->is_deadlocked)
 		return deadlock_describe(sim, err);
 	if (sim->result == 0 && sim->unjoined[0])
