@@ -187,9 +187,9 @@ static int link_set(struct compare *c, const char *value, struct error *err)
 			c->result.link_mb_per_s = links[i].mb_per_s;
 			return 0;
 		}
-	if (value[0] < '0' || value[0] > '9')
+	if (real_parse("--link", value, 0.001, 1e9, &c->result.link_mb_per_s, NULL) != 0)
 		return error_set(err, ERR_USAGE, "--link is 1GbE, 10GbE, 2GFC, 4GFC or a number of MB/s, not '%s'", value);
-	return real_parse("--link", value, 0.001, 1e9, &c->result.link_mb_per_s, err);
+	return 0;
 }
 
 static int chunk_set(struct compare *c, const char *value, struct error *err)
@@ -392,7 +392,7 @@ static int permission(const struct compare *c, struct error *err)
 	if (c->all_memory)
 		return 0;
 	compare_disks_show(c, stderr);
-	cli_say("%u layouts, about %s", c->layout_count, duration_format(compare_estimate_ns(c), eta));
+	cli_say("%u layout%s, about %s", c->layout_count, c->layout_count == 1 ? "" : "s", duration_format(compare_estimate_ns(c), eta));
 	if (!erases_something(c) || c->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	return cli_confirm("What is on the disks above will be lost.", "erase", err);

@@ -312,11 +312,13 @@ void compare_files_remove(struct compare *c)
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%s", (from) ? (from) : "")
 
-/* The first time disks are open; the disks of a later world are the same ones again. */
+/* When most disks are open for the first time; the disks of a later world are the same ones again. */
 int compare_disks_note(struct compare *c, struct disk *const *disks, unsigned count, struct error *err)
 {
-	if (c->result.disk_count)
+	if (c->result.disk_count >= count)
 		return 0;
+	free(c->result.disks);
+	c->result.disk_count = 0;
 	c->result.disks = calloc(max_of(count, 1u), sizeof(*c->result.disks));
 	if (!c->result.disks)
 		return error_set(err, ERR_MEMORY, "out of memory");

@@ -365,13 +365,13 @@ static int world_run(void *arg)
 {
 	struct world *w = arg;
 	const struct disk_open_options options = {.exclusive = true};
-	struct disk *disks[LAYOUT_DISKS_MAX];
+	struct disk *disks[LAYOUT_DISKS_MAX] = {NULL};
 	unsigned open = 0;
 	int status = 0;
 
 	for (; open < w->disk_count && status == 0; open += status == 0)
 		status = disk_open(&w->c->disks.specs.items[open], &options, &disks[open], w->err);
-	if (status == 0 && w->disk_count == w->c->disk_count)
+	if (status == 0)
 		status = compare_disks_note(w->c, disks, open, w->err);
 	if (status == 0)
 		status = w->run ? run_layout(w->run, disks, w->err) : limits_measure(w->c, disks, open, true, w->limits, w->err);
@@ -407,15 +407,27 @@ static void charge_note(struct compare *c)
 	h->parity2_gb_per_s = gb_per_s(&c->costs[OS_STAGE_PARITY2]);
 }
 
+/* First of all disks, so that the cells of `single` know what the others are. */
+static int limits_of_all(struct compare *c, struct limits *all, struct error *err)
+{
+	struct world measure = {.c = c, .disk_count = c->disk_count, .limits = all};
+
+	for (unsigned i = 0; i < c->layout_count; i++)
+		if (compare_disks_of(c, c->layouts[i].name) == c->disk_count)
+			return world_simulate(&measure, err);
+	return 0;
+}
+
 int compare_run_virtual(struct compare *c, struct error *err)
 {
 	struct limits all = {.count = 0}, one = {.count = 0};
-	int status = 0;
+	int status;
 
 	if (!c->cpu_free) {
 		bench_cpu_measure(c->costs);
 		charge_note(c);
 	}
+	status = limits_of_all(c, &all, err);
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
 		struct limits *limits = disks == c->disk_count ? &all : &one;

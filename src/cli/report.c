@@ -175,9 +175,27 @@ static int show_one(const struct show *s, const struct report_style *style, stru
 	return tables(s, style, err);
 }
 
+/* The last part of a path that says something: "a/b/result.json" and "a/b/" are b. */
+static const char *head_of(const char *name, char text[40])
+{
+	static const char file[] = "/result.json";
+	size_t length = strlen(name), start;
+
+	if (length > strlen(file) && strcmp(name + length - strlen(file), file) == 0)
+		length -= strlen(file);
+	while (length > 1 && name[length - 1] == '/')
+		length--;
+	for (start = length; start > 0 && name[start - 1] != '/'; start--)
+		;
+	snprintf(text, 40, "%.*s", (int)min_of(length - start, (size_t)36), name + start);
+	return text;
+}
+
 static int show_many(const struct show *s, const struct report_style *style, struct error *err)
 {
 	const struct result *runs[RUNS_MAX];
+	const char *heads[RUNS_MAX];
+	char store[RUNS_MAX][40];
 	int status;
 
 	if (s->form || s->bars)
@@ -185,9 +203,11 @@ static int show_many(const struct show *s, const struct report_style *style, str
 	status = comparable(s);
 	if (status != 0)
 		return status;
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->count; i++) {
 		runs[i] = &s->results[i];
-	return report_runs(runs, s->names, s->count, style, stdout, err);
+		heads[i] = head_of(s->names[i], store[i]);
+	}
+	return report_runs(runs, heads, s->count, style, stdout, err);
 }
 
 static int run(struct show *s, int argc, char **argv, struct error *err)
