@@ -31,7 +31,7 @@ uint8_t parity__inverse(uint8_t a);       /* of 0: 0 */
 void parity__plain_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns);
 void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
 			  void *const *parity_columns);
-void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
-			   void *const *target);
+void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
+			   void *const *source, void *const *target);
 
 #endif

@@ -41,7 +41,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const layout_rotation_names[4] = {"left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"};
+const char *const layout_rotation_names[4] = {"left-symmetric", "left-asymmetric", "right-symmetric",
+					      "right-asymmetric"};
 
 /* Sizes are kept below what a file offset can say. */
 #define BYTES_MAX ((uint64_t)INT64_MAX)
@@ -95,7 +96,7 @@ int layout_rotation_parse(const char *text, enum layout_rotation *ret, struct er
 			 layout_rotation_names[3]);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------------------ */
 
 struct wish {
 	const struct family *family;
@@ -173,28 +174,30 @@ static int name_parse(const char *name, struct wish *ret, struct error *err)
 		at++;
 		w.groups = number_at(&at);
 		if (!w.groups)
-			return error_set(err, ERR_USAGE, "\"%s\": the groups after \"x\" are a number from 1 to %u", name,
-					 LAYOUT_DISKS_MAX);
+			return error_set(err, ERR_USAGE, "\"%s\": the groups after \"x\" are a number from 1 to %u",
+					 name, LAYOUT_DISKS_MAX);
 	}
 	if (*at)
-		return error_set(err, ERR_USAGE, "\"%s\": \"%s\" is not of the form :WIDTH, xGROUPS or :WIDTHxGROUPS", name,
-				 suffix);
+		return error_set(err, ERR_USAGE, "\"%s\": \"%s\" is not of the form :WIDTH, xGROUPS or :WIDTHxGROUPS",
+				 name, suffix);
 	*ret = w;
 	return 0;
 }
 
 /* Splits the disks into groups as the name wants it. */
-static int groups_choose(const char *name, const struct wish *w, unsigned disks, unsigned *ret_groups, struct error *err)
+static int groups_choose(const char *name, const struct wish *w, unsigned disks, unsigned *ret_groups,
+			 struct error *err)
 {
 	unsigned groups = w->groups ? w->groups : w->family->groups;
 
 	if (w->width && w->groups) {
 		if (disks != w->width * w->groups)
-			return error_set(err, ERR_USAGE, "%s needs exactly %u disks, got %u", name, w->width * w->groups,
-					 disks);
+			return error_set(err, ERR_USAGE, "%s needs exactly %u disks, got %u", name,
+					 w->width * w->groups, disks);
 	} else if (w->width) {
 		if (disks == 0 || disks % w->width)
-			return error_set(err, ERR_USAGE, "%s needs a multiple of %u disks, got %u", name, w->width, disks);
+			return error_set(err, ERR_USAGE, "%s needs a multiple of %u disks, got %u", name, w->width,
+					 disks);
 		groups = disks / w->width;
 	} else if (disks % groups) {
 		if (groups == 2)
@@ -217,7 +220,8 @@ static int width_check(const char *name, const struct family *f, unsigned disks,
 		if (groups == 1)
 			return error_set(err, ERR_USAGE, "%s needs at least %u disks in a group, got %u", name,
 					 f->width_min, width);
-		return error_set(err, ERR_USAGE, "%s needs at least %u disks in a group, got %u (%u disks in %u groups)", name,
+		return error_set(err, ERR_USAGE,
+				 "%s needs at least %u disks in a group, got %u (%u disks in %u groups)", name,
 				 f->width_min, width, disks, groups);
 	}
 	if (f->nests && width > LAYOUT_WIDTH_MAX)
@@ -296,13 +300,14 @@ char *layout_name(const struct layout *l, char text[32])
 	return text;
 }
 
-/* --- sizes --------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------------------------ */
 
 static int chunk_check(uint64_t chunk_bytes, struct error *err)
 {
 	if (is_power_of_two(chunk_bytes) && chunk_bytes >= LAYOUT_CHUNK_MIN && chunk_bytes <= LAYOUT_CHUNK_MAX)
 		return 0;
-	return error_set(err, ERR_USAGE, "a chunk of %llu bytes is not possible: it is a power of two from 4 KiB to 16 MiB",
+	return error_set(err, ERR_USAGE,
+			 "a chunk of %llu bytes is not possible: it is a power of two from 4 KiB to 16 MiB",
 			 (unsigned long long)chunk_bytes);
 }
 
@@ -316,7 +321,8 @@ static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_b
 
 		if (bytes < needed)
 			return error_set(err, ERR_TOO_SMALL,
-					 "disk %u offers %llu bytes; %s with chunks of %llu KiB needs at least %llu on each disk",
+					 "disk %u offers %llu bytes; %s with chunks of %llu KiB needs at least %llu on "
+					 "each disk",
 					 i, (unsigned long long)disk_bytes[i], name,
 					 (unsigned long long)(l->chunk_bytes >> 10), (unsigned long long)needed);
 		least = min_of(least, bytes);
@@ -353,8 +359,8 @@ static int concat_check(const struct layout *l, struct error *err)
 
 		if (bytes < l->chunk_bytes || bytes % LAYOUT_CHUNK_MIN || bytes > BYTES_MAX - sum)
 			return error_set(err, ERR_USAGE,
-					 "the layout uses %llu bytes of disk %u: not whole 4 KiB blocks, less than a chunk, or "
-					 "an end beyond 2^63 - 1",
+					 "the layout uses %llu bytes of disk %u: not whole 4 KiB blocks, less than a "
+					 "chunk, or an end beyond 2^63 - 1",
 					 (unsigned long long)bytes, i);
 		sum += bytes;
 	}
@@ -370,10 +376,13 @@ static int sizes_check(const struct layout *l, struct error *err)
 	if (l->kind == LAYOUT_CONCAT)
 		return concat_check(l, err);
 	if (l->disk_bytes == 0 || l->disk_bytes % (l->chunk_bytes * layout__rows_unit(l)))
-		return error_set(err, ERR_USAGE, "the layout uses %llu bytes of each disk, no multiple of %u chunks of %llu bytes",
-				 (unsigned long long)l->disk_bytes, layout__rows_unit(l), (unsigned long long)l->chunk_bytes);
+		return error_set(err, ERR_USAGE,
+				 "the layout uses %llu bytes of each disk, no multiple of %u chunks of %llu bytes",
+				 (unsigned long long)l->disk_bytes, layout__rows_unit(l),
+				 (unsigned long long)l->chunk_bytes);
 	if (l->disk_bytes > BYTES_MAX / l->disks)
-		return error_set(err, ERR_USAGE, "the layout uses %llu bytes of each of %u disks; an array ends at 2^63 - 1",
+		return error_set(err, ERR_USAGE,
+				 "the layout uses %llu bytes of each of %u disks; an array ends at 2^63 - 1",
 				 (unsigned long long)l->disk_bytes, l->disks);
 	return 0;
 }
@@ -392,7 +401,8 @@ static int copies_check(const struct layout *l, struct error *err)
 	}
 	if (l->copies >= least && l->copies <= most)
 		return 0;
-	return error_set(err, ERR_USAGE, "the layout says %u copies over %u disks in groups of %u, possible are %u to %u",
+	return error_set(err, ERR_USAGE,
+			 "the layout says %u copies over %u disks in groups of %u, possible are %u to %u",
 			 l->copies, l->disks, l->width, least, most);
 }
 
@@ -410,13 +420,15 @@ int layout_check(const struct layout *l, struct error *err)
 		return error_set(err, ERR_USAGE, "the layout %s has spread %u", f->name, (unsigned)l->spread);
 	if (l->disks == 0 || l->disks > LAYOUT_DISKS_MAX || l->groups == 0 || l->groups > l->disks ||
 	    l->width > l->disks || l->groups * l->width != l->disks)
-		return error_set(err, ERR_USAGE, "the layout says %u disks in %u groups of %u, possible are 1 to %u disks",
+		return error_set(err, ERR_USAGE,
+				 "the layout says %u disks in %u groups of %u, possible are 1 to %u disks",
 				 l->disks, l->groups, l->width, LAYOUT_DISKS_MAX);
 	if (!f->nests && l->groups != f->groups)
-		return error_set(err, ERR_USAGE, "the layout %s has %u groups instead of %u", f->name, l->groups, f->groups);
+		return error_set(err, ERR_USAGE, "the layout %s has %u groups instead of %u", f->name, l->groups,
+				 f->groups);
 	if (l->parity != f->parity)
-		return error_set(err, ERR_USAGE, "the layout %s has %u parity columns instead of %u", f->name, l->parity,
-				 f->parity);
+		return error_set(err, ERR_USAGE, "the layout %s has %u parity columns instead of %u", f->name,
+				 l->parity, f->parity);
 	rc = width_check(f->name, f, l->disks, l->groups, err);
 	if (!rc)
 		rc = copies_check(l, err);
@@ -439,11 +451,12 @@ uint64_t layout_capacity_bytes(const struct layout *l)
 	return layout__rows(l) * l->disks / l->copies * l->chunk_bytes;
 }
 
-/* --- what it survives ------------------------------------------------------------------------------------------ */
+/* --- what it survives ------------------------------------------------------------------------------------------- */
 
 unsigned layout_failures_survived(const struct layout *l)
 {
-	return l->parity ? l->parity : l->copies - 1; /* the disks of one chunk's copies are the shortest way to lose it */
+	/* the disks of one chunk's copies are the shortest way to lose it */
+	return l->parity ? l->parity : l->copies - 1;
 }
 
 static bool groups_survive(const struct layout *l, const bool *failed)
@@ -487,7 +500,7 @@ bool layout_survives(const struct layout *l, const bool *failed)
 	return true;
 }
 
-/* --- the model: docs/layouts.md gives the reason for every figure ------------------------------------------------- */
+/* --- the model: docs/layouts.md gives the reason for every figure ----------------------------------------------- */
 
 /* Small writes that one group does in the time of one random operation of one disk: what the plan for one touched
  * column costs, spread as evenly as the rotation allows. RAID 4 does not rotate, so its parity disk is the limit. */
@@ -537,8 +550,8 @@ void layout_model(const struct layout *l, struct layout_model *ret)
 	} else if (l->kind == LAYOUT_CONCAT) {
 		model_of_concat(l, &m);
 	} else {
-		/* One stream over near or offset copies: whichever copy is read, the other passes under the heads in the
-		 * time that reading it would take. Far copies lie elsewhere, and the first ones are a plain stripe. */
+		/* One stream over near or offset copies: whichever copy is read, the other passes under the heads in
+		 * the time that reading it would take. Far copies lie elsewhere, the first ones are a plain stripe. */
 		m.seq_read = l->spread == LAYOUT_FAR ? l->disks : apart;
 		m.seq_write = apart;
 		m.random_read = l->disks;

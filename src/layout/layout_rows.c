@@ -45,7 +45,7 @@ void layout_row(const struct layout *l, uint64_t row, struct layout_row *ret)
 	ret->offset_bytes = inner_row * l->chunk_bytes;
 	for (unsigned i = 0; i < l->parity; i++)
 		ret->disk[data + i] = first + (p + i) % l->width;
-	/* Behind the last parity disk when symmetric; else from disk 0, or from disk 1 when Q has wrapped round to 0. */
+	/* Behind the last parity disk when symmetric; else from disk 0, or disk 1 when Q has wrapped round to 0. */
 	unsigned at = symmetric ? (p + l->parity) % l->width : p + l->parity > l->width ? p + l->parity - l->width : 0;
 	for (unsigned i = 0; i < data; i++) {
 		if (at == p)
@@ -90,7 +90,8 @@ static int failures_check(unsigned data, unsigned parity, const bool *failed, st
 	sp_assert(data > 0 && parity <= 2 && data + parity <= LAYOUT_WIDTH_MAX);
 	if (missing <= parity)
 		return 0;
-	return error_set(err, ERR_LOST, "%u of %u columns are missing, parity makes up for %u", missing, data + parity, parity);
+	return error_set(err, ERR_LOST, "%u of %u columns are missing, parity makes up for %u", missing, data + parity,
+			 parity);
 }
 
 int layout_plan_recover(unsigned data, unsigned parity, const bool *failed, bool *ret_read, struct error *err)
@@ -179,8 +180,8 @@ int layout_plan_write(unsigned data, unsigned parity, const bool *touched, const
 		for (unsigned i = 0; i < array_count(ways); i++) {
 			unsigned reads = count_true(ways[i].read, data + parity);
 
-			if (!ways[i].possible || reads >= least) /* the writes are the same each way: the reads decide */
-				continue;
+			if (!ways[i].possible || reads >= least)
+				continue; /* the writes are the same each way: the reads decide */
 			least = plan.reads = reads;
 			plan.way = ways[i].way;
 			memcpy(plan.read, ways[i].read, sizeof plan.read);

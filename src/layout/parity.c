@@ -47,7 +47,7 @@ static void columns_at(void **ret, void *const *columns, unsigned count, size_t 
 		ret[c] = columns[c] ? (uint8_t *)columns[c] + offset : NULL;
 }
 
-/* --- ISA-L --------------------------------------------------------------------------------------------------------- */
+/* --- ISA-L ------------------------------------------------------------------------------------------------------ */
 
 /* Whole vectors, any alignment. */
 static void isal_combine_vectors(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
@@ -60,8 +60,8 @@ static void isal_combine_vectors(unsigned sources, unsigned targets, const uint8
 	for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
 		columns_at(from, source, sources, done);
 		columns_at(to, target, targets, done);
-		ec_encode_data((int)min_of(bytes - done, PIECE_BYTES), (int)sources, (int)targets, tables, (uint8_t **)from,
-			       (uint8_t **)to);
+		ec_encode_data((int)min_of(bytes - done, PIECE_BYTES), (int)sources, (int)targets, tables,
+			       (uint8_t **)from, (uint8_t **)to);
 	}
 }
 
@@ -130,7 +130,8 @@ static void isal_update(unsigned data, unsigned parity, unsigned column, size_t 
 		int length = (int)min_of(whole - done, PIECE_BYTES);
 		uint8_t *from = (uint8_t *)delta + done, *to[2] = {p ? (uint8_t *)p + done : NULL, (uint8_t *)q + done};
 
-		ec_encode_data_update(length, 1, p ? 2 : 1, 0, p ? tables : tables + TABLE_BYTES, from, p ? to : to + 1);
+		ec_encode_data_update(length, 1, p ? 2 : 1, 0, p ? tables : tables + TABLE_BYTES, from,
+				      p ? to : to + 1);
 	}
 	columns_at(rest, (void *const[2]){p, q}, 2, whole);
 	parity__plain_update(data, 2, column, bytes - whole, (const uint8_t *)delta + whole, rest);
@@ -172,7 +173,7 @@ const struct parity_impl parity_impls[] = {
 };
 const size_t parity_impl_count = array_count(parity_impls);
 
-/* --- dispatch ------------------------------------------------------------------------------------------------------ */
+/* --- dispatch --------------------------------------------------------------------------------------------------- */
 
 static void shape_assert(unsigned data, unsigned parity)
 {
@@ -185,7 +186,8 @@ void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *
 	parity_impls[0].generate(data, parity, bytes, columns);
 }
 
-void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns)
+void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
+		   void *const *parity_columns)
 {
 	shape_assert(data, parity);
 	sp_assert(column < data);
@@ -201,7 +203,7 @@ void parity_xor(void *to, const void *from, size_t bytes)
 		t[i] ^= f[i];
 }
 
-/* --- recovery ------------------------------------------------------------------------------------------------------ */
+/* --- recovery --------------------------------------------------------------------------------------------------- */
 
 /* The columns that recovery reads, in order, and a row of factors over them for each missing data column. */
 struct sources {
@@ -266,8 +268,8 @@ static void parity_row(const struct sources *s, unsigned data, unsigned parity_i
 	}
 }
 
-int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, void *const *columns,
-			const bool *failed, struct error *err)
+int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
+			void *const *columns, const bool *failed, struct error *err)
 {
 	bool read[LAYOUT_WIDTH_MAX];
 	uint8_t factors[2 * LAYOUT_WIDTH_MAX];
@@ -296,12 +298,13 @@ int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned 
 	return 0;
 }
 
-int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed, struct error *err)
+int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed,
+		   struct error *err)
 {
 	return parity_recover_with(&parity_impls[0], data, parity, bytes, columns, failed, err);
 }
 
-/* --- check --------------------------------------------------------------------------------------------------------- */
+/* --- check ------------------------------------------------------------------------------------------------------ */
 
 /* What the differences said so far about which one data column is wrong. */
 enum suspicion { SUSPECT_NOBODY_YET = -2, SUSPECT_NO_SINGLE_ONE = -1 }; /* else the column */

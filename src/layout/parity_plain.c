@@ -82,8 +82,8 @@ void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_
 			add_times(parity_columns[i], delta, i == 0 ? 1 : parity__power(column), bytes);
 }
 
-void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
-			   void *const *target)
+void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
+			   void *const *source, void *const *target)
 {
 	if (bytes == 0)
 		return;

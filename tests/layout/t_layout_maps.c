@@ -1,7 +1,7 @@
 /* The maps: golden tables from the documentation, and LAYOUT-2, -3 and -4 over every small geometry. */
 #include "layout_helper.h"
 
-/* --- golden tables --------------------------------------------------------------------------------------------- */
+/* --- golden tables ---------------------------------------------------------------------------------------------- */
 
 struct golden {
 	const char *name;
@@ -67,7 +67,8 @@ static void table_of_chunks(const struct layout *l, struct table *t)
 			struct layout_place p;
 
 			layout_place(l, chunk, copy, &p);
-			snprintf(t->cell[p.offset_bytes / CHUNK * l->disks + p.disk], CELL_BYTES, "%u", (unsigned)chunk);
+			snprintf(t->cell[p.offset_bytes / CHUNK * l->disks + p.disk], CELL_BYTES, "%u",
+				 (unsigned)chunk);
 		}
 }
 
@@ -118,7 +119,7 @@ static void golden_tables(void **state)
 		golden_check(&row_goldens[i]);
 }
 
-/* --- every place exactly once -------------------------------------------------------------------------------------- */
+/* --- every place exactly once ----------------------------------------------------------------------------------- */
 
 typedef void place_function(const struct layout *, uint64_t, unsigned, struct layout_place *);
 typedef void row_function(const struct layout *, uint64_t, struct layout_row *);
@@ -169,7 +170,8 @@ static bool rows_are_placed(const struct layout *l, row_function *row_of, struct
 
 			if (row.disk[i] / l->width != row.group || !census_add(c, l, row.disk[i], row.offset_bytes))
 				return false;
-			if (layout_row_at(l, row.disk[i], row.offset_bytes + r % l->chunk_bytes, &column) != r || column != i)
+			if (layout_row_at(l, row.disk[i], row.offset_bytes + r % l->chunk_bytes, &column) != r ||
+			    column != i)
 				return false;
 		}
 	}
@@ -202,12 +204,13 @@ static void every_place_is_used_once(void **state)
 				for (unsigned rotation = 0; rotation < 4; rotation++) {
 					struct layout l;
 
-					if (layout_small(&l, all_names[i], disks, rows, rotation, NULL) || l.kind == LAYOUT_CONCAT)
+					if (layout_small(&l, all_names[i], disks, rows, rotation, NULL) ||
+					    l.kind == LAYOUT_CONCAT)
 						continue;
 					geometries++;
 					if (!is_bijective(&l, layout_place, layout_row))
-						fail_msg("%s over %u disks of %u rows, rotation %u", all_names[i], disks, rows,
-							 rotation);
+						fail_msg("%s over %u disks of %u rows, rotation %u", all_names[i],
+							 disks, rows, rotation);
 				}
 	assert_true(geometries > 8000);
 }

@@ -70,7 +70,7 @@ static void truth_init(unsigned data, unsigned parity, size_t bytes, struct rand
 		memset((uint8_t *)truth.at[c] + bytes, GUARD, GUARD_BYTES);
 }
 
-/* --- the definition ------------------------------------------------------------------------------------------------- */
+/* --- the definition --------------------------------------------------------------------------------------------- */
 
 /* Multiplication by the school method: the carry-less product, then division by 0x11d. */
 static uint8_t school_times(unsigned a, unsigned b)
@@ -126,7 +126,7 @@ static void q_is_what_pq_gen_writes(void **state)
 	}
 }
 
-/* --- sweeps: true when the implementation does as the definition does --------------------------------------------- */
+/* --- sweeps: true when the implementation does as the definition does ------------------------------------------- */
 
 static const size_t tail_lengths[] = {0, 4095, 4096, 4097, 4096 + 31, 4096 + 33, 4096 + 63, 65535, 65536, 65536 + 1,
 	65536 + 32, 65536 + 65};
@@ -137,7 +137,8 @@ static size_t length_at(unsigned i)
 }
 #define LENGTHS (200u + array_count(tail_lengths))
 
-static bool generate_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, struct random *r)
+static bool generate_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
+			    struct random *r)
 {
 	truth_init(data, parity, bytes, r);
 	columns_copy(&work, &truth, data, bytes);
@@ -148,7 +149,8 @@ static bool generate_agrees(const struct parity_impl *impl, unsigned data, unsig
 }
 
 /* Changes a column through update and compares with parity made anew; also with P or Q absent. */
-static bool update_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, struct random *r)
+static bool update_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
+			  struct random *r)
 {
 	unsigned column = (unsigned)random_below(r, data);
 	unsigned absent = (unsigned)random_below(r, 4); /* 0: P, 1: Q, else none */
@@ -168,7 +170,8 @@ static bool update_agrees(const struct parity_impl *impl, unsigned data, unsigne
 	return columns_equal(&work, &truth, data + parity, bytes);
 }
 
-static bool recover_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, const bool *failed)
+static bool recover_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
+			   const bool *failed)
 {
 	bool read[LAYOUT_WIDTH_MAX];
 
@@ -222,10 +225,12 @@ static bool sweep_generate(const struct parity_impl *impl, bool name_it)
 
 				if (bytes > 5000 && data > 3 && data != 14 && data != 15)
 					continue;
-				if (generate_agrees(impl, data, parity, bytes, &r) && update_agrees(impl, data, parity, bytes, &r))
+				if (generate_agrees(impl, data, parity, bytes, &r) &&
+				    update_agrees(impl, data, parity, bytes, &r))
 					continue;
 				if (name_it)
-					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity, bytes);
+					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity,
+						    bytes);
 				return false;
 			}
 	return true;
@@ -247,7 +252,8 @@ static bool sweep_recover(const struct parity_impl *impl, bool name_it)
 				if (every_erasure_agrees(impl, data, parity, bytes))
 					continue;
 				if (name_it)
-					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity, bytes);
+					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity,
+						    bytes);
 				return false;
 			}
 	return true;
@@ -326,7 +332,7 @@ static void unaligned_buffers_are_right(void **state)
 			}
 }
 
-/* --- the sweeps must be able to fail ------------------------------------------------------------------------------- */
+/* --- the sweeps must be able to fail ---------------------------------------------------------------------------- */
 
 static void generate_without_last_byte(unsigned data, unsigned parity, size_t bytes, void *const *columns)
 {
@@ -382,7 +388,7 @@ static void broken_implementations_are_caught(void **state)
 	assert_false(sweep_recover(&bad, false));
 }
 
-/* --- verify ---------------------------------------------------------------------------------------------------------- */
+/* --- verify ----------------------------------------------------------------------------------------------------- */
 
 static void verify_finds_the_wrong_column(void **state)
 {

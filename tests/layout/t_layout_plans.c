@@ -146,7 +146,8 @@ static unsigned count(const bool *flags, unsigned n)
 /* The fewest reads that any of the ways needs, counted here anew. */
 static unsigned fewest_reads(const struct world *w)
 {
-	unsigned k = w->data, touched = count(w->touched, k), unread = 0, lost = count(w->failed, k), fewest = UINT32_MAX;
+	unsigned k = w->data, touched = count(w->touched, k), lost = count(w->failed, k);
+	unsigned unread = 0, fewest = UINT32_MAX;
 	unsigned parities = w->parity - count(w->failed + k, w->parity);
 	bool touched_lost = false, needed_lost = false;
 
@@ -178,8 +179,8 @@ static void world_check(struct world *w, struct random *r)
 	bool good = rc == 0 && plan.reads == fewest_reads(w) && plan_run(w, &plan) && row_is_right(w);
 	if (good)
 		return;
-	print_error("data %u parity %u way %d reads %u (fewest %u) writes %u %s\n", w->data, w->parity, plan.way, plan.reads,
-		    fewest_reads(w), plan.writes, err.text);
+	print_error("data %u parity %u way %d reads %u (fewest %u) writes %u %s\n", w->data, w->parity, plan.way,
+		    plan.reads, fewest_reads(w), plan.writes, err.text);
 	for (unsigned c = 0; c < w->data + w->parity; c++)
 		print_error("column %u:%s%s%s%s%s\n", c, w->touched[c] ? " touched" : "", w->whole[c] ? " whole" : "",
 			    w->failed[c] ? " missing" : "", plan.read[c] ? " read" : "", plan.write[c] ? " write" : "");
@@ -237,7 +238,8 @@ static void sampled_wide_plans_leave_the_row_right(void **state)
 		random_seed(&r, seed);
 		memset(&w, 0, sizeof w);
 		w.parity = 1 + (unsigned)random_below(&r, 2);
-		w.data = 1 + (unsigned)random_below(&r, random_below(&r, 20) ? 16 - w.parity : LAYOUT_WIDTH_MAX - w.parity);
+		unsigned width_max = random_below(&r, 20) ? 16 : LAYOUT_WIDTH_MAX;
+		w.data = 1 + (unsigned)random_below(&r, width_max - w.parity);
 		unsigned dense = 1 + (unsigned)random_below(&r, 8), full = (unsigned)random_below(&r, 9);
 		for (unsigned c = 0; c < w.data; c++) {
 			w.touched[c] = random_below(&r, 8) < dense;

@@ -80,7 +80,7 @@ struct layout_model {
 };
 void layout_model(const struct layout *l, struct layout_model *ret);
 
-/* --- chunk maps ---------------------------------------------------------------------------------------- */
+/* --- chunk maps ------------------------------------------------------------------------------------------------- */
 
 struct layout_place {
 	unsigned disk;
@@ -88,9 +88,10 @@ struct layout_place {
 };
 /* copy < l->copies. Concat: any logical offset, `ret_run` bytes are contiguous from there. */
 void layout_place(const struct layout *l, uint64_t chunk, unsigned copy, struct layout_place *ret);
-void layout_place_concat(const struct layout *l, uint64_t offset_bytes, struct layout_place *ret, uint64_t *ret_run_bytes);
+void layout_place_concat(const struct layout *l, uint64_t offset_bytes, struct layout_place *ret,
+			 uint64_t *ret_run_bytes);
 
-/* --- parity rows ---------------------------------------------------------------------------------------- */
+/* --- parity rows ------------------------------------------------------------------------------------------------ */
 
 struct layout_row {
 	uint64_t row;
@@ -139,7 +140,8 @@ struct parity_impl {
 	/* columns: data, then parity; writes the parity columns */
 	void (*generate)(unsigned data, unsigned parity, size_t bytes, void *const *columns);
 	/* parity ^= contribution of (old ^ new) of data column i: delta = old ^ new; a NULL parity column is skipped */
-	void (*update)(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
+	void (*update)(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
+		       void *const *parity_columns);
 	/* targets[r] = Σ factors[r × sources + s] · source[s]: what recovery needs; at most two targets, which are
 	 * none of the sources */
 	void (*combine)(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
@@ -148,13 +150,15 @@ struct parity_impl {
 extern const struct parity_impl parity_impls[];
 extern const size_t parity_impl_count;
 void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns);
-void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
+void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
+		   void *const *parity_columns);
 void parity_xor(void *to, const void *from, size_t bytes); /* to ^= from */
 /* Recovers the columns with failed[c] (at most `parity` of them, data or parity) in place from the others, reading
  * only those that layout_plan_recover names. */
-int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, void *const *columns,
-			const bool *failed, struct error *err);
-int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed, struct error *err);
+int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
+			void *const *columns, const bool *failed, struct error *err);
+int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed,
+		   struct error *err);
 /* True when the parity columns match the data; for check. With P and Q and one wrong data column, ret_column is
  * that column (both parities agree on it), else -1. */
 bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *columns, int *ret_column);
