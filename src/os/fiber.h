@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#if defined(__x86_64__) && !defined(__ILP32__)
+#if defined(__x86_64__) && !defined(__ILP32__) && !defined(FIBER_USE_UCONTEXT)
 #define FIBER_OWN_SWITCH 1
 #else
 #define FIBER_OWN_SWITCH 0

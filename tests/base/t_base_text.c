@@ -53,7 +53,7 @@ static void text_grows(void **state)
 	size_t length = 0;
 	for (int i = 0; i < 1000; i++) {
 		text_addf(&t, "%d,", i);
-		length += (size_t)sprintf(expected + length, "%d,", i);
+		length += (size_t)snprintf(expected + length, sizeof(expected) - length, "%d,", i);
 	}
 	assert_int_equal(t.length, length);
 	assert_string_equal(t.bytes, expected);
