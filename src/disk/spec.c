@@ -58,8 +58,8 @@ static bool begins_wrapper(const char *word, const char *plus)
 {
 	size_t length = word_length(plus + 1);
 	char after = plus[1 + length];
-	if (is_memory(word))
-		return true;
+	if (is_memory(word) && !memchr(word, '+', (size_t)(plus - word)))
+		return true; /* a size has no '+' in it */
 	if (length == 0)
 		return false;
 	return after == '=' || ((after == '\0' || after == '+') && is_kind(plus + 1, length));

@@ -2,6 +2,7 @@
 #ifndef DISK_TESTING_H
 #define DISK_TESTING_H
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -52,7 +54,7 @@ static inline struct disk *open_word(const char *word, const struct disk_open_op
 	return d;
 }
 
-/* cmocka has no word for a test program that cannot run here. Whether REQUIRE asks for it. */
+/* Whether REQUIRE=root,loop names it. */
 static inline bool is_required(const char *what)
 {
 	const char *list = getenv("REQUIRE");
@@ -61,6 +63,43 @@ static inline bool is_required(const char *what)
 		if (strncmp(p, what, length) == 0 && (p[length] == ',' || p[length] == '\0'))
 			return true;
 	return false;
+}
+
+/* Skips this case aloud, or fails it when REQUIRE names the thing that is missing. */
+#define skip_without(what, reason)                                                                \
+	do {                                                                                      \
+		if (is_required(what))                                                            \
+			fail_msg("REQUIRE names %s, but %s", what, reason);                       \
+		printf("SKIP: %s: %s\n", what, reason);                                           \
+		fflush(stdout);                                                                   \
+		skip();                                                                           \
+	} while (0)
+
+/* A folder that is gone after the test, in a place whose file system matters. */
+static inline void folder_make(char path[64], const char *parent)
+{
+	snprintf(path, 64, "%s/t-disk-XXXXXX", parent);
+	if (!mkdtemp(path))
+		fail_msg("%s: no folder can be made there", parent);
+}
+static inline void folder_remove(const char *path)
+{
+	char command[128];
+	snprintf(command, sizeof command, "rm -rf '%s'", path);
+	assert_int_equal(system(command), 0);
+}
+
+/* A file of that size, as a hole or as written bytes. */
+static inline void file_make(const char *path, uint64_t bytes, bool written)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	uint8_t block[4096];
+	fill(block, sizeof block, bytes);
+	for (uint64_t at = 0; written && at < bytes; at += sizeof block)
+		assert_int_equal(pwrite(fd, block, sizeof block, (off_t)at), sizeof block);
+	close(fd);
 }
 
 #endif
