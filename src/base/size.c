@@ -15,21 +15,42 @@ struct unit {
 /* A bare letter is binary, as in fio and dd. */
 static const struct unit size_units[] = {
 	{"B", 1},
-	{"k", UINT64_C(1) << 10}, {"K", UINT64_C(1) << 10}, {"KiB", UINT64_C(1) << 10}, {"kiB", UINT64_C(1) << 10},
-	{"kB", UINT64_C(1000)}, {"KB", UINT64_C(1000)},
-	{"M", UINT64_C(1) << 20}, {"m", UINT64_C(1) << 20}, {"MiB", UINT64_C(1) << 20}, {"MB", UINT64_C(1000000)},
-	{"G", UINT64_C(1) << 30}, {"g", UINT64_C(1) << 30}, {"GiB", UINT64_C(1) << 30}, {"GB", UINT64_C(1000000000)},
-	{"T", UINT64_C(1) << 40}, {"t", UINT64_C(1) << 40}, {"TiB", UINT64_C(1) << 40}, {"TB", UINT64_C(1000000000000)},
-	{"P", UINT64_C(1) << 50}, {"p", UINT64_C(1) << 50}, {"PiB", UINT64_C(1) << 50}, {"PB", UINT64_C(1000000000000000)},
-	{"E", UINT64_C(1) << 60}, {"EiB", UINT64_C(1) << 60}, {"EB", UINT64_C(1000000000000000000)},
+	{"k", UINT64_C(1) << 10},
+	{"K", UINT64_C(1) << 10},
+	{"KiB", UINT64_C(1) << 10},
+	{"kiB", UINT64_C(1) << 10},
+	{"kB", UINT64_C(1000)},
+	{"KB", UINT64_C(1000)},
+	{"M", UINT64_C(1) << 20},
+	{"m", UINT64_C(1) << 20},
+	{"MiB", UINT64_C(1) << 20},
+	{"MB", UINT64_C(1000000)},
+	{"G", UINT64_C(1) << 30},
+	{"g", UINT64_C(1) << 30},
+	{"GiB", UINT64_C(1) << 30},
+	{"GB", UINT64_C(1000000000)},
+	{"T", UINT64_C(1) << 40},
+	{"t", UINT64_C(1) << 40},
+	{"TiB", UINT64_C(1) << 40},
+	{"TB", UINT64_C(1000000000000)},
+	{"P", UINT64_C(1) << 50},
+	{"p", UINT64_C(1) << 50},
+	{"PiB", UINT64_C(1) << 50},
+	{"PB", UINT64_C(1000000000000000)},
+	{"E", UINT64_C(1) << 60},
+	{"EiB", UINT64_C(1) << 60},
+	{"EB", UINT64_C(1000000000000000000)},
 };
 
 static const struct unit duration_units[] = {
 	{"ns", 1},
-	{"us", UINT64_C(1000)}, {"µs", UINT64_C(1000)}, {"μs", UINT64_C(1000)},
+	{"us", UINT64_C(1000)},
+	{"µs", UINT64_C(1000)},
+	{"μs", UINT64_C(1000)},
 	{"ms", UINT64_C(1000000)},
 	{"s", UINT64_C(1000000000)},
-	{"m", UINT64_C(60000000000)}, {"min", UINT64_C(60000000000)},
+	{"m", UINT64_C(60000000000)},
+	{"min", UINT64_C(60000000000)},
 	{"h", UINT64_C(3600000000000)},
 	{"d", UINT64_C(86400000000000)},
 };
@@ -56,7 +77,7 @@ static bool quantity_read(const char *text, struct quantity *ret)
 		return false;
 	for (; is_digit(*at); at++)
 		if (__builtin_mul_overflow(q.whole, 10u, &q.whole) ||
-		    __builtin_add_overflow(q.whole, (uint64_t)(*at - '0'), &q.whole))
+			__builtin_add_overflow(q.whole, (uint64_t)(*at - '0'), &q.whole))
 			q.overflow = true;
 	if (*at == '.') {
 		at++;
@@ -102,14 +123,14 @@ int size_parse(const char *text, uint64_t *ret_bytes, struct error *err)
 	struct quantity q;
 	if (!text || !quantity_read(text, &q))
 		return error_set(err, ERR_USAGE, "\"%.64s\" is not a size; a size looks like 4096, 64KiB, 1.5G or 10MB",
-				 text ? text : "");
+			text ? text : "");
 	uint64_t factor = 1;
 	if (*q.unit != '\0') {
 		const struct unit *unit = unit_find(size_units, array_count(size_units), q.unit);
 		if (!unit)
 			return error_set(err, ERR_USAGE,
-					 "\"%.64s\" is not a size; its unit must be one of B, k, M, G, T, P, E, KiB … EiB, kB … EB",
-					 text);
+				"\"%.64s\" is not a size; a unit is one of B, k, M, G, T, P, E, KiB … EiB, kB … EB",
+				text);
 		factor = unit->factor;
 	}
 	if (q.has_fraction && factor == 1)
@@ -125,12 +146,12 @@ int duration_parse(const char *text, uint64_t *ret_ns, struct error *err)
 {
 	struct quantity q;
 	if (!text || !quantity_read(text, &q))
-		return error_set(err, ERR_USAGE, "\"%.64s\" is not a duration; a duration looks like 30, 500ms, 10m or 2h",
-				 text ? text : "");
+		return error_set(err, ERR_USAGE,
+			"\"%.64s\" is not a duration; a duration looks like 30, 500ms, 10m or 2h", text ? text : "");
 	const struct unit *unit = unit_find(duration_units, array_count(duration_units), *q.unit ? q.unit : "s");
 	if (!unit)
-		return error_set(err, ERR_USAGE, "\"%.64s\" is not a duration; its unit must be one of ns, us, ms, s, m, h, d",
-				 text);
+		return error_set(err, ERR_USAGE,
+			"\"%.64s\" is not a duration; its unit must be one of ns, us, ms, s, m, h, d", text);
 	if (q.has_fraction && unit->factor == 1)
 		return error_set(err, ERR_USAGE, "\"%.64s\" is not a whole number of nanoseconds", text);
 	uint64_t ns;
@@ -140,14 +161,15 @@ int duration_parse(const char *text, uint64_t *ret_ns, struct error *err)
 	return 0;
 }
 
-int number_parse(const char *what, const char *text, uint64_t lowest, uint64_t highest, uint64_t *ret, struct error *err)
+int number_parse(
+	const char *what, const char *text, uint64_t lowest, uint64_t highest, uint64_t *ret, struct error *err)
 {
 	struct quantity q;
 	if (!text || !quantity_read(text, &q) || q.has_fraction || !is_digit(text[strlen(text) - 1]))
 		return error_set(err, ERR_USAGE, "%s must be a whole number, \"%.64s\" is not", what, text ? text : "");
 	if (q.overflow || q.whole < lowest || q.whole > highest)
-		return error_set(err, ERR_USAGE, "%s must be from %llu to %llu, not %.64s", what, (unsigned long long)lowest,
-				 (unsigned long long)highest, text);
+		return error_set(err, ERR_USAGE, "%s must be from %llu to %llu, not %.64s", what,
+			(unsigned long long)lowest, (unsigned long long)highest, text);
 	*ret = q.whole;
 	return 0;
 }
@@ -211,10 +233,11 @@ char *size_format_decimal(uint64_t bytes, char text[SIZE_TEXT_BYTES])
 	return size_format(bytes, 1000, names, text);
 }
 
-static char *duration_format_parts(uint64_t big, const char *big_name, uint64_t small, const char *small_name,
-				   char text[SIZE_TEXT_BYTES])
+static char *duration_format_parts(
+	uint64_t big, const char *big_name, uint64_t small, const char *small_name, char text[SIZE_TEXT_BYTES])
 {
-	snprintf(text, SIZE_TEXT_BYTES, "%llu %s %02u %s", (unsigned long long)big, big_name, (unsigned)small, small_name);
+	snprintf(text, SIZE_TEXT_BYTES, "%llu %s %02u %s", (unsigned long long)big, big_name, (unsigned)small,
+		small_name);
 	return text;
 }
 

@@ -37,8 +37,8 @@ static size_t guard_bytes(void)
 static char *stack_map(void)
 {
 	size_t guard = guard_bytes();
-	char *map = mmap(NULL, guard + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
-			 -1, 0);
+	char *map = mmap(NULL, guard + STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (map == MAP_FAILED)
 		return NULL;
 	if (mprotect(map, guard, PROT_NONE) != 0) {
@@ -195,8 +195,8 @@ void fiber_entered(struct fiber *from)
 void fiber_switch(struct fiber *from, struct fiber *to, bool is_last)
 {
 #if FIBER_ASAN
-	__sanitizer_start_switch_fiber(is_last ? NULL : &from->sanitizer, to->stack ? to->stack : to->stack_seen,
-				       to->stack_bytes);
+	__sanitizer_start_switch_fiber(
+		is_last ? NULL : &from->sanitizer, to->stack ? to->stack : to->stack_seen, to->stack_bytes);
 #else
 	(void)is_last;
 #endif

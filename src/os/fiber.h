@@ -18,7 +18,7 @@ struct fiber {
 #else
 	ucontext_t context;
 #endif
-	char *stack; /* lowest usable byte; NULL for the pthread's own stack */
+	char *stack;            /* lowest usable byte; NULL for the pthread's own stack */
 	const void *stack_seen; /* of the pthread's own stack, for ASan */
 	size_t stack_bytes;
 	void *sanitizer; /* ASan's fake stack */
@@ -33,7 +33,7 @@ void fiber_stacks_release(struct fiber_stacks *stacks);
 /* The stack has a guard page below it. False when there is no memory. `entry` must never return, and calls
  * fiber_entered() first with the fiber that was switched from. */
 bool fiber_init(struct fiber *f, struct fiber_stacks *stacks, void (*entry)(void));
-void fiber_init_own(struct fiber *f); /* the fiber that the calling pthread is */
+void fiber_init_own(struct fiber *f);                             /* the fiber that the calling pthread is */
 void fiber_release(struct fiber *f, struct fiber_stacks *stacks); /* not the one that runs */
 void fiber_entered(struct fiber *from);
 /* `from` runs; `is_last` says that it never will again. */

@@ -6,7 +6,7 @@
 #define THREAD_NAME_BYTES 32
 #define NS_PER_S UINT64_C(1000000000)
 
-/* --- values of a thread (local.c) --------------------------------------------------------------- */
+/* --- values of a thread (local.c) ---------------------------------------------------------------- */
 
 struct local_slot {
 	const struct os_local *key;
@@ -18,12 +18,12 @@ struct locals {
 };
 void os__locals_destroy(struct locals *locals);
 
-/* --- heap of timers by (due, order) (heap.c) ------------------------------------------------------ */
+/* --- heap of timers by (due, order) (heap.c) ----------------------------------------------------- */
 
 void os__heap_insert(struct os_timer **root, struct os_timer *t);
 void os__heap_remove(struct os_timer **root, struct os_timer *t);
 
-/* --- the timekeeper, one a world (timer.c) --------------------------------------------------------- */
+/* --- the timekeeper, one a world (timer.c) ------------------------------------------------------- */
 
 struct timekeeper {
 	struct os_mutex lock;
@@ -38,7 +38,7 @@ struct timekeeper {
 void os__timekeeper_init(struct timekeeper *tk);
 void os__timekeeper_stop(struct timekeeper *tk);
 
-/* --- the simulated world (sim.c) -------------------------------------------------------------------- */
+/* --- the simulated world (sim.c) ----------------------------------------------------------------- */
 
 struct sim;
 
@@ -50,7 +50,8 @@ extern _Thread_local struct sim *os__sim __attribute__((tls_model("initial-exec"
 uint64_t sim__now_ns(void);
 uint64_t sim__random_u64(void);
 void sim__sleep_until_ns(uint64_t deadline_ns);
-int sim__thread_create(struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err);
+int sim__thread_create(
+	struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err);
 void sim__thread_join(struct os_thread *thread);
 void sim__thread_yield(void);
 struct os_thread *sim__thread_self(void);
@@ -67,7 +68,7 @@ void sim__cond_wake(struct os_cond *c, bool all);
 void sim__charge(enum os_stage stage, uint64_t bytes);
 void sim__cpu_usage(struct os_cpu_usage *ret);
 
-/* --- the real world (os.c) --------------------------------------------------------------------------- */
+/* --- the real world (os.c) ----------------------------------------------------------------------- */
 
 struct os_thread *real__thread_self(void); /* NULL on a thread that os did not make */
 

@@ -35,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- time ------------------------------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------------------------------- */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -53,6 +53,11 @@ static struct timespec timespec_from_ns(uint64_t ns)
 uint64_t os_now_ns(void)
 {
 	return in_simulation() ? sim__now_ns() : clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t os_real_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 #define SIMULATION_EPOCH_NS (UINT64_C(1700000000) * NS_PER_S)
@@ -101,7 +106,7 @@ uint64_t os_random_u64(void)
 	return random_u64(&r);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------ */
+/* --- threads ------------------------------------------------------------------------------------- */
 
 struct os_thread {
 	pthread_t pthread;
@@ -182,7 +187,7 @@ void os_thread_yield(void)
 		sched_yield();
 }
 
-/* --- locks: checked ones, so that a second lock or an unlock by a stranger is told at once ------------- */
+/* --- locks: checked ones, so that a second lock or an unlock by a stranger is told at once ------- */
 
 void os_mutex_init(struct os_mutex *m)
 {
@@ -288,7 +293,7 @@ void os_cond_broadcast(struct os_cond *c)
 		pthread_cond_broadcast(&c->u.real);
 }
 
-/* --- interrupts ------------------------------------------------------------------------------------------ */
+/* --- interrupts ---------------------------------------------------------------------------------- */
 
 static int interrupted; /* lock-free, hence safe in a signal handler */
 

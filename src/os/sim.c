@@ -28,8 +28,8 @@ enum waiting_for { WAIT_NOTHING, WAIT_MUTEX, WAIT_COND, WAIT_JOIN, WAIT_TIME };
 
 struct sim_thread {
 	struct fiber fiber;
-	struct list all;    /* in sim.threads, in order of creation */
-	struct list waiter; /* in a mutex's or a condition's list */
+	struct list all;       /* in sim.threads, in order of creation */
+	struct list waiter;    /* in a mutex's or a condition's list */
 	struct os_timer event; /* in sim.events while it waits with a deadline */
 	enum thread_state state;
 	enum waiting_for waiting_for;
@@ -47,7 +47,7 @@ struct sim_thread {
 struct sim {
 	struct os_simulation *params;
 	struct random random;
-	uint64_t coins; /* random bits not yet used for preemption */
+	uint64_t coins;                   /* random bits not yet used for preemption */
 	unsigned coin_bits, preempt_bits; /* preempts once in 2^preempt_bits */
 	uint64_t world;
 	uint64_t now_ns;
@@ -81,7 +81,7 @@ _Thread_local struct sim *os__sim __attribute__((tls_model("initial-exec")));
 /* So long without the clock moving is a loop that waits for time to pass (or sets a timer due at once for ever). */
 #define PICKS_AT_ONE_TIME_MAX UINT64_C(100000000)
 
-/* --- the scheduler --------------------------------------------------------------------------------------- */
+/* --- the scheduler ------------------------------------------------------------------------------- */
 
 /* True once in 2^bits. */
 static bool coin(struct sim *sim, unsigned bits)
@@ -216,7 +216,7 @@ static void sleep_until(struct sim *sim, uint64_t deadline_ns)
 	block(sim, WAIT_TIME, NULL);
 }
 
-/* --- CPU -------------------------------------------------------------------------------------------------- */
+/* --- CPU ----------------------------------------------------------------------------------------- */
 
 /* Takes the CPU that is free first, from now or from when it is free, for as long as was charged. */
 static void pay_debt(struct sim *sim)
@@ -258,7 +258,7 @@ void sim__cpu_usage(struct os_cpu_usage *ret)
 	};
 }
 
-/* --- time --------------------------------------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------------------------------- */
 
 uint64_t sim__now_ns(void)
 {
@@ -280,7 +280,7 @@ void sim__sleep_until_ns(uint64_t deadline_ns)
 		maybe_preempt(sim);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------- */
 
 static struct sim_thread *sim_thread_of(struct os_thread *t)
 {
@@ -352,7 +352,8 @@ static void thread_free(struct sim *sim, struct sim_thread *t)
 	free(t);
 }
 
-int sim__thread_create(struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err)
+int sim__thread_create(
+	struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err)
 {
 	struct sim *sim = os__sim;
 	struct sim_thread *t = thread_new(sim, name, run, arg);
@@ -388,7 +389,7 @@ void sim__thread_yield(void)
 		preempt(sim);
 }
 
-/* --- locks --------------------------------------------------------------------------------------------------- */
+/* --- locks --------------------------------------------------------------------------------------- */
 
 static struct sim_thread *owner_of(const struct os_mutex *m)
 {
@@ -406,9 +407,7 @@ static void wake(struct sim *sim, struct sim_thread *t)
 static struct sim_thread *choose_waiter(struct sim *sim, struct list *waiters)
 {
 	unsigned count = 0;
-	list_for_each (waiters, node)
-		if (++count == WAKE_CHOICES_MAX)
-			break;
+	list_for_each(waiters, node) if (++count == WAKE_CHOICES_MAX) break;
 	struct list *chosen = waiters->next;
 	if (count > 1)
 		for (uint64_t skip = random_below(&sim->random, count); skip > 0; skip--)
@@ -514,7 +513,7 @@ void sim__cond_wake(struct os_cond *c, bool all)
 	maybe_preempt(sim);
 }
 
-/* --- the life of a world ---------------------------------------------------------------------------------------- */
+/* --- the life of a world ------------------------------------------------------------------------- */
 
 struct timekeeper *sim__timekeeper(void)
 {
@@ -533,7 +532,8 @@ static void first_main(void *arg)
 	os__timekeeper_init(&sim->timekeeper);
 	sim->result = sim->run(sim->arg);
 	os__locals_destroy(&sim->current->locals); /* while there are timers to cancel */
-	list_for_each (&sim->threads, node) {
+	list_for_each(&sim->threads, node)
+	{
 		const struct sim_thread *t = container_of(node, struct sim_thread, all);
 		if (t != sim->current && !is_timekeeper(sim, t)) {
 			snprintf(sim->unjoined, sizeof(sim->unjoined), "%s", t->name);
@@ -573,7 +573,8 @@ static void deadlock_describe_thread(const struct sim_thread *t, struct mentions
 		text_addf(text, "%s waits on condition %u", t->name, mention(conds, t->waiting_on));
 		break;
 	case WAIT_JOIN:
-		text_addf(text, "%s waits for the end of %s", t->name, ((const struct sim_thread *)t->waiting_on)->name);
+		text_addf(
+			text, "%s waits for the end of %s", t->name, ((const struct sim_thread *)t->waiting_on)->name);
 		break;
 	case WAIT_TIME:
 	case WAIT_NOTHING:
@@ -586,7 +587,8 @@ static int deadlock_describe(struct sim *sim, struct error *err)
 {
 	struct text text = {0};
 	struct mentions conds = {0};
-	list_for_each (&sim->threads, node) {
+	list_for_each(&sim->threads, node)
+	{
 		const struct sim_thread *t = container_of(node, struct sim_thread, all);
 		bool idles = is_timekeeper(sim, t) && t->waiting_on == &sim->timekeeper.changed;
 		if (t->state != BLOCKED || idles)
@@ -595,7 +597,7 @@ static int deadlock_describe(struct sim *sim, struct error *err)
 		deadlock_describe_thread(t, &conds, &text);
 	}
 	error_set(err, ERR_DEADLOCK, "deadlock at %llu ns, seed %llu: %s", (unsigned long long)sim->now_ns,
-		  (unsigned long long)sim->params->seed, text.bytes ? text.bytes : "no memory to say who waits");
+		(unsigned long long)sim->params->seed, text.bytes ? text.bytes : "no memory to say who waits");
 	text_release(&text);
 	return ERR_DEADLOCK;
 }
@@ -623,8 +625,7 @@ static bool sim_init(struct sim *sim, struct os_simulation *s, int (*run)(void *
 
 static void sim_release(struct sim *sim)
 {
-	list_for_each_safe (&sim->threads, node, keep)
-		thread_free(sim, container_of(node, struct sim_thread, all));
+	list_for_each_safe(&sim->threads, node, keep) thread_free(sim, container_of(node, struct sim_thread, all));
 	fiber_stacks_release(&sim->stacks);
 	free(sim->runnable);
 	free(sim->cpu_free_ns);
@@ -633,12 +634,14 @@ static void sim_release(struct sim *sim)
 static int sim_result(struct sim *sim, struct error *err)
 {
 	if (sim->is_standing_still)
-		return error_set(err, ERR_DEADLOCK, "time stands still at %llu ns, seed %llu: %s and others run without end",
-				 (unsigned long long)sim->now_ns, (unsigned long long)sim->params->seed, sim->current->name);
+		return error_set(err, ERR_DEADLOCK,
+			"time stands still at %llu ns, seed %llu: %s and others run without end",
+			(unsigned long long)sim->now_ns, (unsigned long long)sim->params->seed, sim->current->name);
 	if (sim->is_deadlocked)
 		return deadlock_describe(sim, err);
 	if (sim->result == 0 && sim->unjoined[0])
-		return error_set(err, ERR_BUG, "thread %s was not joined when its simulated world ended", sim->unjoined);
+		return error_set(
+			err, ERR_BUG, "thread %s was not joined when its simulated world ended", sim->unjoined);
 	return sim->result;
 }
 

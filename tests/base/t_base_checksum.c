@@ -49,7 +49,8 @@ static void crc32c_agrees_with_its_definition(void **state)
 		assert_true(checksum_crc32c(bytes + 3, length) == crc32c_plain(bytes + 3, length));
 }
 
-/* Of the xxHash specification: the empty input with seed 0. The others pin our stored formats: they must never change. */
+/* Of the xxHash specification: the empty input with seed 0. The others pin our stored formats: they must never change.
+ */
 static void xxh3_vectors(void **state)
 {
 	assert_true(checksum_xxh3("", 0) == UINT64_C(0x2d06800538d394c2));

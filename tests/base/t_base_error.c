@@ -79,9 +79,20 @@ static void errno_maps_to_our_codes(void **state)
 	static const struct {
 		int value, code;
 	} expected[] = {
-		{0, 0}, {EIO, ERR_IO}, {ENODEV, ERR_GONE}, {ENXIO, ERR_GONE}, {ENOSPC, ERR_SPACE}, {ENODATA, ERR_MEDIA},
-		{EILSEQ, ERR_CORRUPT}, {ENOMEM, ERR_MEMORY}, {ENOENT, ERR_NOT_FOUND}, {EBUSY, ERR_BUSY},
-		{EROFS, ERR_READ_ONLY}, {ETIMEDOUT, ERR_TIMEOUT}, {EINVAL, ERR_UNSUPPORTED}, {EINTR, ERR_INTERRUPTED},
+		{0, 0},
+		{EIO, ERR_IO},
+		{ENODEV, ERR_GONE},
+		{ENXIO, ERR_GONE},
+		{ENOSPC, ERR_SPACE},
+		{ENODATA, ERR_MEDIA},
+		{EILSEQ, ERR_CORRUPT},
+		{ENOMEM, ERR_MEMORY},
+		{ENOENT, ERR_NOT_FOUND},
+		{EBUSY, ERR_BUSY},
+		{EROFS, ERR_READ_ONLY},
+		{ETIMEDOUT, ERR_TIMEOUT},
+		{EINVAL, ERR_UNSUPPORTED},
+		{EINTR, ERR_INTERRUPTED},
 		{12345, ERR_IO},
 	};
 	for (size_t i = 0; i < array_count(expected); i++)

@@ -21,8 +21,12 @@ static void the_state_is_filled_by_splitmix64(void **state)
 static void it_is_xoshiro256_starstar(void **state)
 {
 	static const uint64_t expected[] = {
-		UINT64_C(11520), UINT64_C(0), UINT64_C(1509978240), UINT64_C(1215971899390074240),
-		UINT64_C(1216172134540287360), UINT64_C(607988272756665600),
+		UINT64_C(11520),
+		UINT64_C(0),
+		UINT64_C(1509978240),
+		UINT64_C(1215971899390074240),
+		UINT64_C(1216172134540287360),
+		UINT64_C(607988272756665600),
 	};
 	struct random r = {{1, 2, 3, 4}};
 	for (size_t i = 0; i < array_count(expected); i++)

@@ -15,8 +15,7 @@ struct item {
 static int list_digits(const struct list *head)
 {
 	int digits = 0, back = 0, scale = 1;
-	list_for_each ((struct list *)head, node)
-		digits = digits * 10 + container_of(node, struct item, node)->value;
+	list_for_each((struct list *)head, node) digits = digits * 10 + container_of(node, struct item, node)->value;
 	for (const struct list *node = head->prev; node != head; node = node->prev, scale *= 10)
 		back += container_of(node, struct item, node)->value * scale;
 	assert_int_equal(digits, back);
@@ -38,8 +37,7 @@ static void lists_keep_order_both_ways(void **state)
 	assert_true(list_is_empty(&items[3].node));
 	list_remove(&items[3].node); /* a second time changes nothing */
 	assert_int_equal(list_digits(&head), 123);
-	list_for_each_safe (&head, node, keep)
-		list_remove(node);
+	list_for_each_safe(&head, node, keep) list_remove(node);
 	assert_true(list_is_empty(&head));
 }
 

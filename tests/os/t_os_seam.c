@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #define MS UINT64_C(1000000)
-#define check(condition)                                                                          \
-	do {                                                                                      \
-		if (!(condition))                                                                 \
-			return -10000 - __LINE__;                                                 \
+#define check(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			return -10000 - __LINE__;                                                                      \
 	} while (0)
 
 static void start(struct os_thread **thread, const char *name, void (*run)(void *), void *arg)
@@ -21,7 +21,7 @@ static void start(struct os_thread **thread, const char *name, void (*run)(void 
 	sp_assert(result == 0);
 }
 
-/* --- a counter under a lock ------------------------------------------------------------------------- */
+/* --- a counter under a lock ---------------------------------------------------------------------- */
 
 struct counter {
 	struct os_mutex lock;
@@ -58,7 +58,7 @@ static int body_mutex(void *arg)
 	return 0;
 }
 
-/* --- a bounded queue with two conditions ---------------------------------------------------------------- */
+/* --- a bounded queue with two conditions --------------------------------------------------------- */
 
 #define QUEUE_ROOM 3
 #define QUEUE_ITEMS 300
@@ -124,7 +124,7 @@ static int body_queue(void *arg)
 	return 0;
 }
 
-/* --- waiting with a deadline ------------------------------------------------------------------------------ */
+/* --- waiting with a deadline --------------------------------------------------------------------- */
 
 struct gate {
 	struct os_mutex lock;
@@ -172,7 +172,7 @@ static int body_wait_until(void *arg)
 	return 0;
 }
 
-/* --- time ------------------------------------------------------------------------------------------------------ */
+/* --- time ---------------------------------------------------------------------------------------- */
 
 static int body_time(void *arg)
 {
@@ -193,7 +193,7 @@ static int body_time(void *arg)
 	return 0;
 }
 
-/* --- timers ------------------------------------------------------------------------------------------------------ */
+/* --- timers -------------------------------------------------------------------------------------- */
 
 struct bell {
 	struct os_timer timer;
@@ -278,7 +278,7 @@ static int body_timers(void *arg)
 	return 0;
 }
 
-/* --- cancel waits for a `fire` that runs ---------------------------------------------------------------------- */
+/* --- cancel waits for a `fire` that runs --------------------------------------------------------- */
 
 struct slow_bell {
 	struct os_timer timer;
@@ -327,7 +327,7 @@ static int body_cancel(void *arg)
 	return 0;
 }
 
-/* --- a value a thread ------------------------------------------------------------------------------------------- */
+/* --- a value a thread ---------------------------------------------------------------------------- */
 
 static int destroyed; /* read after the joins only, hence no lock */
 static struct os_mutex destroyed_lock;
@@ -400,14 +400,20 @@ static int body_interrupt(void *arg)
 	return 0;
 }
 
-/* --- the two worlds --------------------------------------------------------------------------------------------- */
+/* --- the two worlds ------------------------------------------------------------------------------ */
 
 static const struct {
 	const char *name;
 	int (*run)(void *arg);
 } bodies[] = {
-	{"mutex", body_mutex}, {"queue", body_queue},   {"wait until", body_wait_until}, {"time", body_time},
-	{"timers", body_timers}, {"cancel", body_cancel}, {"local", body_local},           {"interrupt", body_interrupt},
+	{"mutex", body_mutex},
+	{"queue", body_queue},
+	{"wait until", body_wait_until},
+	{"time", body_time},
+	{"timers", body_timers},
+	{"cancel", body_cancel},
+	{"local", body_local},
+	{"interrupt", body_interrupt},
 };
 
 static void real_world(void **state)
@@ -439,8 +445,8 @@ static void simulated_worlds(void **state)
 			os_simulation_init(&s, seed);
 			int result = os_simulate(&s, bodies[i].run, NULL, &err);
 			if (result != 0)
-				fail_msg("%s, seed %d, result %d (line %d): %s", bodies[i].name, (int)seed, result, -10000 - result,
-					 err.text);
+				fail_msg("%s, seed %d, result %d (line %d): %s", bodies[i].name, (int)seed, result,
+					-10000 - result, err.text);
 		}
 }
 

@@ -10,10 +10,10 @@
 
 #define MS UINT64_C(1000000)
 #define S (1000 * MS)
-#define check(condition)                                                                          \
-	do {                                                                                      \
-		if (!(condition))                                                                 \
-			return -10000 - __LINE__;                                                 \
+#define check(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			return -10000 - __LINE__;                                                                      \
 	} while (0)
 
 static void start(struct os_thread **thread, const char *name, void (*run)(void *), void *arg)
@@ -36,7 +36,7 @@ static void simulate_ok(struct os_simulation *s, uint64_t seed, int (*run)(void 
 		fail_msg("seed %d, result %d (line %d): %s", (int)seed, result, -10000 - result, err.text);
 }
 
-/* --- same seed, same run ------------------------------------------------------------------------------ */
+/* --- same seed, same run ------------------------------------------------------------------------- */
 
 struct mix {
 	struct os_mutex lock;
@@ -144,7 +144,7 @@ static void other_seeds_other_runs(void **state)
 	assert_true(same_order < 5);
 }
 
-/* --- a planted lost wake-up ------------------------------------------------------------------------------- */
+/* --- a planted lost wake-up ---------------------------------------------------------------------- */
 
 struct mailbox {
 	struct os_mutex lock;
@@ -228,7 +228,7 @@ static void a_lost_wake_up_is_found(void **state)
 	}
 }
 
-/* --- a planted ordering mistake ------------------------------------------------------------------------------ */
+/* --- a planted ordering mistake ------------------------------------------------------------------ */
 
 struct account {
 	struct os_mutex lock;
@@ -289,7 +289,7 @@ static void an_ordering_mistake_is_found(void **state)
 	assert_in_range(found, 2, 299);
 }
 
-/* --- a wait that takes any wake-up for the one it waits for ------------------------------------------------------ */
+/* --- a wait that takes any wake-up for the one it waits for -------------------------------------- */
 
 static void mailbox_receive_once(void *arg)
 {
@@ -324,7 +324,7 @@ static void a_wait_without_a_loop_is_found(void **state)
 	assert_in_range(found, 1, 500);
 }
 
-/* --- the clock ---------------------------------------------------------------------------------------------------- */
+/* --- the clock ----------------------------------------------------------------------------------- */
 
 static void sleep_an_hour(void *arg)
 {
@@ -336,6 +336,7 @@ static int body_clock(void *arg)
 {
 	check(os_is_simulated());
 	check(os_now_ns() == 0);
+	check(os_real_now_ns() > 0);
 	check(os_wall_ns() == UINT64_C(1700000000) * S);
 	os_sleep_ns(1);
 	check(os_now_ns() == 1);
@@ -429,7 +430,8 @@ static void timers_fire_at_their_instant_in_order(void **state)
 	}
 }
 
-/* --- the CPUs ------------------------------------------------------------------------------------------------------ */
+/* --- the CPUs ------------------------------------------------------------------------------------------------------
+ */
 
 static void work(void *arg)
 {
@@ -476,7 +478,7 @@ static int body_small_charges(void *arg)
 {
 	for (int i = 0; i < 1000; i++)
 		os_charge(OS_STAGE_COPY, 1024); /* 100 ns each */
-	os_charge(OS_STAGE_CALL, 0); /* 7 ns, still owed at the end */
+	os_charge(OS_STAGE_CALL, 0);            /* 7 ns, still owed at the end */
 	return 0;
 }
 
@@ -490,7 +492,8 @@ static void small_charges_add_up(void **state)
 	assert_true(s.end_ns == 100007 && s.cpu_ns == 100007);
 }
 
-/* --- fibers --------------------------------------------------------------------------------------------------------- */
+/* --- fibers ---------------------------------------------------------------------------------------------------------
+ */
 
 static void deep(int depth)
 {
@@ -560,7 +563,8 @@ static void polling_lets_time_pass(void **state)
 	}
 }
 
-/* --- how worlds end ------------------------------------------------------------------------------------------------- */
+/* --- how worlds end -------------------------------------------------------------------------------------------------
+ */
 
 static struct {
 	struct os_mutex a, b;
@@ -671,7 +675,8 @@ static void any_thread_can_simulate(void **state)
 	assert_true(here.trace_hash == there[0].trace_hash && here.trace_hash == there[1].trace_hash);
 }
 
-/* --- speed, told and not judged: the machine may be busy ------------------------------------------------------------- */
+/* --- speed, told and not judged: the machine may be busy -------------------------------------------------------------
+ */
 
 enum { SPEED_ROUNDS = 100000 };
 
@@ -712,7 +717,7 @@ static void speed(void **state)
 	simulate_ok(&s, 1, body_switch_speed, NULL);
 	uint64_t t2_ns = os_now_ns();
 	print_message("lock and unlock: %.1f ns; switch: %.1f ns\n", (double)(t1_ns - t0_ns) / SPEED_ROUNDS,
-		      (double)(t2_ns - t1_ns) / (double)s.switches);
+		(double)(t2_ns - t1_ns) / (double)s.switches);
 	assert_true(s.switches >= SPEED_ROUNDS);
 }
 

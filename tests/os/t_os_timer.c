@@ -15,7 +15,8 @@ static const struct os_timer *plain_first(const struct os_timer *timers, size_t 
 	const struct os_timer *first = NULL;
 	for (size_t i = 0; i < count; i++) {
 		const struct os_timer *t = &timers[i];
-		if (t->is_set && (!first || t->due_ns < first->due_ns || (t->due_ns == first->due_ns && t->order < first->order)))
+		if (t->is_set && (!first || t->due_ns < first->due_ns ||
+					 (t->due_ns == first->due_ns && t->order < first->order)))
 			first = t;
 	}
 	return first;

@@ -10,8 +10,8 @@
  * this part calls pthread, clock_gettime, nanosleep or rand.
  *
  * Locks are not recursive, and a condition may wake without a signal: wait in a loop. errno is not kept for
- * each fiber: read it right after the call that set it. In the simulated world lock, unlock, signal and create are points where
- * another fiber may be scheduled, so that orders which the real world shows rarely are found by seed.
+ * each fiber: read it right after the call that set it. In the simulated world lock, unlock, signal and create are
+ * points where another fiber may be scheduled, so that orders which the real world shows rarely are found by seed.
  */
 #ifndef OS_H
 #define OS_H
@@ -50,17 +50,12 @@ void os_sleep_ns(uint64_t ns);
 bool os_is_simulated(void);
 uint64_t os_random_u64(void); /* for ids and seeds: getrandom, or the seeded generator of the simulation */
 /* The real monotonic clock in both worlds: for progress lines and wall time, never for what a run decides. */
-static inline uint64_t os_real_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+uint64_t os_real_now_ns(void);
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-int os_thread_create(struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err);
+int os_thread_create(
+	struct os_thread **ret_thread, const char *name, void (*run)(void *), void *arg, struct error *err);
 void os_thread_join(struct os_thread *thread); /* frees it; every created thread must be joined */
 void os_thread_yield(void);
 
