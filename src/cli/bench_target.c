@@ -1,0 +1,310 @@
+/*
+ * One target of `spindle bench`: opened, measured workload by workload, closed. Behind an array the limit of each
+ * workload is measured first, on the bare disks: afterwards they hold the array's labels.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "bench_cli.h"
+#include "spindle_disk.h"
+
+#define FILE_BYTES_DEFAULT (1ull << 30)
+#define SPAN_BYTES_MAX (8ull << 30) /* of large devices, unless --size says more */
+#define SPAN_ALIGN (1ull << 20)
+
+struct run {
+	const struct bench_request *request;
+	struct result *result;
+	struct target *target;
+	struct layout *layout; /* of an array, else NULL */
+	const char *layout_name, *disks_name;
+	double create_s;
+	bool keeps_data; /* only reads, from what is there */
+	struct bench_limit *limits; /* one for each workload, or NULL */
+	struct workload *list;
+	size_t count;
+	char scaled[200];
+	struct cli_progress progress;
+	struct bench_progress say;
+};
+
+/* --- the limit --------------------------------------------------------------------------------------------------------- */
+
+static double model_disks(const struct layout *l, const struct workload *w)
+{
+	struct layout_model m;
+
+	layout_model(l, &m);
+	if (w->random)
+		return w->read_percent >= 50 ? m.random_read : m.random_write_small;
+	return w->read_percent >= 50 ? m.seq_read : m.seq_write;
+}
+
+static int measure_limits(struct run *run, const struct cli_disks *disks, struct error *err)
+{
+	uint64_t least = UINT64_MAX;
+
+	run->limits = calloc(run->count, sizeof(*run->limits));
+	if (!run->limits)
+		return error_set(err, ERR_MEMORY, "out of memory");
+	for (size_t i = 0; i < disks->count; i++)
+		least = min_of(least, disk_traits(disks->disks[i])->size_bytes);
+	for (size_t i = 0; i < run->count; i++) {
+		uint64_t each = min_of(least, round_up_u64(run->list[i].span_bytes / disks->count, SPAN_ALIGN));
+		int code;
+
+		cli_progress_phase(&run->progress, "limit of %s", run->list[i].test);
+		code = bench_limit_measure(disks->disks, (unsigned)disks->count, &run->list[i], each, &run->limits[i], err);
+		if (code)
+			return code;
+		run->limits[i].model_mb_per_s = run->limits[i].mb_per_s / (double)disks->count * model_disks(run->layout, &run->list[i]);
+	}
+	return 0;
+}
+
+/* --- cells --------------------------------------------------------------------------------------------------------------- */
+
+static void name_cell(const struct run *run, const struct workload *w, struct cell *cell)
+{
+	const struct bench_request *r = run->request;
+
+	cell_init(cell);
+	snprintf(cell->stack, sizeof(cell->stack), "%s", run->layout ? "array" : "path");
+	snprintf(cell->layout, sizeof(cell->layout), "%s", run->layout_name);
+	snprintf(cell->disks, sizeof(cell->disks), "%.63s", run->disks_name);
+	snprintf(cell->test, sizeof(cell->test), "%s", w->test);
+	snprintf(cell->clock, sizeof(cell->clock), "%s", r->is_virtual ? "virtual" : "real");
+	snprintf(cell->compression, sizeof(cell->compression), "off");
+	if (run->scaled[0])
+		snprintf(cell->options, sizeof(cell->options), "%.199s", run->scaled);
+}
+
+static bool has_limit(const struct run *run)
+{
+	return run->limits != NULL;
+}
+
+static int run_workloads(struct run *run, struct error *err)
+{
+	static const struct bench_limit unknown = {NAN, NAN, NAN, NAN, ""};
+	scoped_free struct cell *cell = malloc(sizeof(*cell));
+	int code = cell ? 0 : error_set(err, ERR_MEMORY, "out of memory");
+	uint64_t filled = 0;
+
+	for (size_t i = 0; !code && i < run->count; i++) {
+		const struct workload *w = &run->list[i];
+
+		/* What is read must have been written: once for all tests that share the span. */
+		if (w->read_percent > 0 && !run->keeps_data && filled < w->span_bytes && strcmp(run->target->ops->kind, "null") != 0) {
+			cli_progress_phase(&run->progress, "%s: filling", run->target->name);
+			code = bench_fill(run->target, w, &run->say, err);
+			filled = w->span_bytes;
+			if (code)
+				break;
+		}
+		name_cell(run, w, cell);
+		cell->create_s = run->create_s;
+		cell->usable_bytes = run->target->size_bytes;
+		if (run->layout)
+			cell->failures_survived = layout_failures_survived(run->layout);
+		cli_progress_phase(&run->progress, "%s: %s", run->target->name, w->test);
+		code = bench_run(run->target, w, has_limit(run) ? &run->limits[i] : &unknown, &run->say, cell, err);
+		if (code == 0 || (code == ERR_INTERRUPTED && cell->sample_count > 0)) {
+			int added = result_add_cell(run->result, cell, err);
+
+			code = code ? code : added;
+		}
+		/* A write test leaves its own data behind, as far as it came. */
+		if (w->read_percent == 0 && !w->random && w->total_bytes >= w->span_bytes)
+			filled = max_of(filled, w->span_bytes);
+	}
+	return code;
+}
+
+static void begin(struct run *run, const struct bench_request *r, struct result *result)
+{
+	*run = (struct run){.request = r, .result = result, .layout_name = "", .disks_name = "", .create_s = NAN};
+	cli_progress_begin(&run->progress, 0);
+	run->progress.quiet = r->quiet;
+	run->say = (struct bench_progress){cli_progress_say, &run->progress};
+}
+
+static void end(struct run *run)
+{
+	cli_progress_end(&run->progress);
+	target_close(run->target);
+	free(run->limits);
+	free(run->list);
+	free(run->layout);
+}
+
+/* --- kinds of targets ------------------------------------------------------------------------------------------------------ */
+
+int bench_result_disk(struct result *r, const struct disk *disk, struct error *err)
+{
+	const struct disk_traits *t = disk_traits(disk);
+	struct result_disk *more = realloc(r->disks, (r->disk_count + 1) * sizeof(*more));
+	struct result_disk *d;
+
+	if (!more)
+		return error_set(err, ERR_MEMORY, "out of memory");
+	r->disks = more;
+	d = &more[r->disk_count++];
+	*d = (struct result_disk){.size_bytes = t->size_bytes, .nominal_bytes = t->nominal_bytes, .logical_bytes = t->logical_bytes,
+				  .physical_bytes = t->physical_bytes, .direct = t->direct, .rotating = t->rotating,
+				  .modelled = t->is_modelled, .alone_mb_per_s = NAN, .together_mb_per_s = NAN, .random_iops = NAN,
+				  .flush_ms = NAN};
+	snprintf(d->name, sizeof(d->name), "%s", t->name);
+	snprintf(d->spec, sizeof(d->spec), "%s", t->spec);
+	snprintf(d->model, sizeof(d->model), "%s", t->model);
+	snprintf(d->serial, sizeof(d->serial), "%s", t->serial);
+	snprintf(d->engine, sizeof(d->engine), "%s", t->engine);
+	snprintf(d->note, sizeof(d->note), "%s", t->note);
+	return 0;
+}
+
+static int add_result_disks(struct result *r, const struct cli_disks *disks, struct error *err)
+{
+	int code = 0;
+
+	for (size_t i = 0; !code && i < disks->count; i++)
+		code = bench_result_disk(r, disks->disks[i], err);
+	return code;
+}
+
+static int make_workloads(struct run *run, unsigned disks, uint64_t target_bytes, struct error *err)
+{
+	uint64_t room = run->request->size_bytes ? target_bytes : min_of(target_bytes, SPAN_BYTES_MAX);
+
+	return bench_request_workloads(run->request, disks, room, &run->list, &run->count, run->scaled, err);
+}
+
+static bool writes(const struct run *run)
+{
+	for (size_t i = 0; i < run->count; i++)
+		if (run->list[i].read_percent < 100)
+			return true;
+	return false;
+}
+
+static void fit_into(struct workload *w, uint64_t bytes)
+{
+	uint64_t room = round_down_u64(bytes, max_of(SPAN_ALIGN, w->block_bytes));
+
+	w->span_bytes = min_of(w->span_bytes, room ? room : bytes);
+	w->total_bytes = min_of(w->total_bytes, w->span_bytes);
+}
+
+static int plan_array(struct run *run, const struct cli_disks *disks, struct error *err)
+{
+	uint64_t bytes[LAYOUT_DISKS_MAX];
+	enum layout_rotation rotation = LAYOUT_LEFT_SYMMETRIC;
+	uint64_t chunk_bytes = run->request->chunk_bytes ? run->request->chunk_bytes : LAYOUT_CHUNK_DEFAULT;
+	int code = run->request->rotation ? layout_rotation_parse(run->request->rotation, &rotation, err) : 0;
+
+	for (size_t i = 0; i < disks->count; i++)
+		bytes[i] = round_down_u64(disk_traits(disks->disks[i])->size_bytes, SPAN_ALIGN);
+	run->layout = calloc(1, sizeof(*run->layout));
+	if (!run->layout)
+		return error_set(err, ERR_MEMORY, "out of memory");
+	return code ? code : layout_init(run->layout, run->layout_name, (unsigned)disks->count, bytes, chunk_bytes, rotation, err);
+}
+
+static int run_array(struct run *run, const char *word, const struct cli_disks *disks, struct error *err)
+{
+	struct target_array_options options = {.layout = word + 6, .rotation = run->request->rotation,
+					       .write_hole = run->request->write_hole, .chunk_bytes = run->request->chunk_bytes};
+	uint64_t room;
+	int code;
+
+	run->layout_name = word + 6;
+	run->disks_name = disk_traits(disks->disks[0])->is_modelled ? disk_traits(disks->disks[0])->model : "disks";
+	code = plan_array(run, disks, err);
+	if (code)
+		return code;
+	/* Labels, map and log take some of each disk: what is left is known when the array is there. */
+	room = layout_capacity_bytes(run->layout) - layout_capacity_bytes(run->layout) / 8;
+	code = make_workloads(run, (unsigned)disks->count, round_down_u64(room, SPAN_ALIGN), err);
+	code = code ? code : measure_limits(run, disks, err);
+	code = code ? code : target_open_array(&options, disks->disks, (unsigned)disks->count, &run->target, &run->create_s, err);
+	for (size_t i = 0; !code && i < run->count; i++)
+		fit_into(&run->list[i], run->target->size_bytes);
+	return code ? code : run_workloads(run, err);
+}
+
+static int run_disk(struct run *run, const struct cli_disks *disks, struct error *err)
+{
+	const struct disk_traits *traits = disk_traits(disks->disks[0]);
+	int code = target_open_disk(disks->disks[0], &run->target, err);
+
+	run->layout_name = "single";
+	run->disks_name = traits->name;
+	code = code ? code : make_workloads(run, 1, traits->size_bytes, err);
+	return code ? code : run_workloads(run, err);
+}
+
+/* For a directory: 1 GiB, or half of what is free there. */
+static uint64_t file_bytes(const struct bench_request *r, const char *path)
+{
+	struct statvfs s;
+
+	if (r->size_bytes || statvfs(path, &s) != 0)
+		return r->size_bytes ? r->size_bytes : FILE_BYTES_DEFAULT;
+	return min_of(FILE_BYTES_DEFAULT, round_down_u64((uint64_t)s.f_bavail * s.f_frsize / 2, SPAN_ALIGN));
+}
+
+/* A file or device that is there: writing to it must be allowed, and reading leaves it as it is. */
+static int prepare_existing(struct run *run, const char *word, struct target_path_options *options, struct error *err)
+{
+	struct disk_facts facts;
+	int code = disk_inspect(word, &facts, err);
+
+	code = code ? code : make_workloads(run, 1, facts.size_bytes, err);
+	if (code)
+		return code;
+	if (!writes(run)) {
+		run->keeps_data = true;
+		return 0;
+	}
+	options->destroy = true;
+	return disk_guard(&facts, cli_destroy_names(&run->request->destroy, word), err);
+}
+
+static int run_path(struct run *run, const char *word, struct error *err)
+{
+	struct target_path_options options = {.direct = !run->request->buffered};
+	bool is_null = strncmp(word, "null:", 5) == 0, exists;
+	struct stat s;
+	int code = 0;
+
+	exists = !is_null && stat(word, &s) == 0;
+	if (!is_null && !exists && !run->request->size_bytes)
+		return error_set(err, ERR_NOT_FOUND, "%s: there is no such file, directory or device; --size makes a file of that size", word);
+	run->layout_name = "single";
+	run->disks_name = word;
+	if (exists && !S_ISDIR(s.st_mode))
+		code = prepare_existing(run, word, &options, err);
+	else if (!is_null)
+		options.size_bytes = file_bytes(run->request, word);
+	code = code ? code : target_open_path(word, &options, &run->target, err);
+	if (!code && !run->list)
+		code = make_workloads(run, 1, run->target->size_bytes, err);
+	return code ? code : run_workloads(run, err);
+}
+
+int bench_target_run(const struct bench_request *r, const char *word, struct cli_disks *disks, struct result *result, struct error *err)
+{
+	struct run run;
+	int code;
+
+	begin(&run, r, result);
+	if (disks->count) {
+		code = add_result_disks(result, disks, err);
+		if (!code)
+			code = strncmp(word, "array:", 6) == 0 ? run_array(&run, word, disks, err) : run_disk(&run, disks, err);
+	} else
+		code = run_path(&run, word, err);
+	end(&run);
+	return code;
+}
