@@ -135,6 +135,8 @@ struct limits {
 	size_t count;
 };
 
+static const struct bench_limit no_limit = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
+
 static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct limits *ret, struct error *err)
 {
 	struct workload *list;
@@ -150,13 +152,13 @@ static int limits_measure(struct compare *c, struct disk *const *disks, unsigned
 
 		cli_progress_phase(&c->progress, "limit of %u disk%s %s", count, count == 1 ? "" : "s", list[i].test);
 		list[i].repeats_min = list[i].repeats_max = 1;
-		ret->of[i] = (struct bench_limit){NAN, NAN, NAN, NAN, ""};
+		ret->of[i] = no_limit;
 		status = bench_limit_measure(disks, count, &list[i], c->span_bytes, &ret->of[i], &reason);
 		if (status == ERR_INTERRUPTED || os_interrupted()) {
 			status = error_set(err, ERR_INTERRUPTED, "interrupted");
 		} else if (status != 0) { /* a disk that fails will show in the cells too: they go on without a limit */
 			cli_say("no limit for %s: %s", list[i].test, reason.text);
-			ret->of[i] = (struct bench_limit){NAN, NAN, NAN, NAN, ""};
+			ret->of[i] = no_limit;
 			status = 0;
 		}
 	}
@@ -455,6 +457,45 @@ static const char *background_of(const struct compare *c)
 	return c->all_memory ? "none (memory disks)" : "none of ours";
 }
 
+/* What each disk does alone and together with the others goes into the result. Reads only; memory and files are no
+ * disks of their own, so only block devices are worth the time. */
+static int survey_disks(struct compare *c, struct error *err)
+{
+	const struct survey_options options = {.seconds_each_ns = SECOND / 2};
+	const struct bench_progress progress = {cli_progress_say, &c->progress};
+	struct error reason = ERROR_INIT;
+	struct survey survey;
+	int status;
+
+	for (unsigned i = 0; i < c->disk_count; i++)
+		if (!c->disks.specs.items[i].path || !c->disks.facts[i].is_block_device)
+			return 0;
+	status = survey_run(c->disks.disks, c->disk_count, &options, &progress, &survey, &reason);
+	if (status == ERR_INTERRUPTED)
+		return error_set(err, status, "interrupted");
+	if (status != 0) {
+		cli_say("no survey of the disks: %s", reason.text);
+		return 0;
+	}
+	for (size_t i = 0; i < survey.disk_count && i < c->result.disk_count; i++) {
+		const struct survey_disk *from = &survey.disks[i];
+		struct result_disk *to = &c->result.disks[i];
+
+		to->alone_mb_per_s = from->outer_mb_per_s;
+		to->together_mb_per_s = from->together_mb_per_s;
+		to->random_iops = from->random_iops;
+		to->flush_ms = from->flush_ms;
+		to->slow = from->slow;
+		if (from->slow)
+			cli_say("%s is slow: %.1f MB/s alone", to->name, from->outer_mb_per_s);
+	}
+	if (survey.bus_bound)
+		cli_say("the disks share a limit: %.0f MB/s all together, %.0f MB/s one by one", survey.sum_together_mb_per_s,
+			survey.sum_alone_mb_per_s);
+	survey_release(&survey);
+	return 0;
+}
+
 int compare_run_real(struct compare *c, struct error *err)
 {
 	const struct disk_open_options options = {.exclusive = true};
@@ -463,6 +504,8 @@ int compare_run_real(struct compare *c, struct error *err)
 
 	if (status == 0)
 		status = compare_disks_note(c, c->disks.disks, c->disk_count, err);
+	if (status == 0)
+		status = survey_disks(c, err);
 	snprintf(c->result.background, sizeof(c->result.background), "%s", background_of(c));
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
