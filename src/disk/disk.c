@@ -38,7 +38,8 @@ const char *const disk_op_names[DISK_OP_COUNT] = {"read", "write", "flush", "dis
 /* Above this a read says more about the transfer than about how soon the disk answers. */
 #define SMALL_READ_BYTES (128u * 1024)
 
-void disk_request_init(struct disk_request *r, enum disk_op op, uint64_t offset_bytes, void *buffer, uint64_t length_bytes)
+void disk_request_init(
+	struct disk_request *r, enum disk_op op, uint64_t offset_bytes, void *buffer, uint64_t length_bytes)
 {
 	*r = (struct disk_request){.op = op, .offset_bytes = offset_bytes, .length_bytes = length_bytes};
 	if (buffer) {
@@ -56,7 +57,7 @@ void disk_request_init_iov(
 		r->length_bytes += iov[i].iov_len;
 }
 
-/* --- making and unmaking ------------------------------------------------------------------------- */
+/* --- making and unmaking ----------------------------------------------------------------------------- */
 
 void disk__init(struct disk *d, const struct disk_ops *ops, struct disk *below, const struct disk_traits *traits)
 {
@@ -68,8 +69,8 @@ void disk__init(struct disk *d, const struct disk_ops *ops, struct disk *below, 
 		d->level = below->level + 1;
 	}
 	sp_assert(d->level <= DISK_LAYERS_MAX);
-	const char **texts[] = {&d->traits.name, &d->traits.spec, &d->traits.engine, &d->traits.model, &d->traits.serial,
-		&d->traits.note};
+	const char **texts[] = {&d->traits.name, &d->traits.spec, &d->traits.engine, &d->traits.model,
+		&d->traits.serial, &d->traits.note};
 	for (size_t i = 0; i < array_count(texts); i++)
 		if (!*texts[i])
 			*texts[i] = "";
@@ -92,7 +93,8 @@ void disk_close(struct disk *d)
 	d->ops->close(d);
 }
 
-static int wrap(struct disk *below, const struct disk_wrapper_spec *w, unsigned index, struct disk **ret, struct error *err)
+static int wrap(
+	struct disk *below, const struct disk_wrapper_spec *w, unsigned index, struct disk **ret, struct error *err)
 {
 	if (strcmp(w->kind, "model") == 0)
 		return disk__model_wrap(below, w->value, index, ret, err);
@@ -103,7 +105,8 @@ static int wrap(struct disk *below, const struct disk_wrapper_spec *w, unsigned 
 	return error_set(err, ERR_USAGE, "'%s' is no wrapper of a disk (model, fault, trace)", w->kind);
 }
 
-int disk_open(const struct disk_spec *spec, const struct disk_open_options *options, struct disk **ret_disk, struct error *err)
+int disk_open(const struct disk_spec *spec, const struct disk_open_options *options, struct disk **ret_disk,
+	struct error *err)
 {
 	static const struct disk_open_options defaults;
 	struct disk *d = NULL;
@@ -137,9 +140,12 @@ int disk_open_memory(const char *name, uint64_t size_bytes, struct disk **ret_di
 	return disk__memory_open(name, name, size_bytes, ret_disk, err);
 }
 
-/* --- counters -------------------------------------------------------------------------------------- */
+/* --- counters ---------------------------------------------------------------------------------------- */
 
-static bool moves_data(const struct disk_request *r) { return r->op == DISK_READ || r->op == DISK_WRITE; }
+static bool moves_data(const struct disk_request *r)
+{
+	return r->op == DISK_READ || r->op == DISK_WRITE;
+}
 
 static void count_begin(struct disk *d, struct disk_request *r, uint64_t now_ns)
 {
@@ -168,13 +174,17 @@ static void count_end(struct disk *d, const struct disk_request *r, int status, 
 	c->latency_ns_sum += latency_ns;
 	c->latency_ns_max = max_of(c->latency_ns_max, latency_ns);
 	if (r->op == DISK_READ && status == 0 && r->length_bytes <= SMALL_READ_BYTES)
-		d->latency_ns = d->latency_ns ? d->latency_ns - d->latency_ns / 8 + latency_ns / 8 : max_of(latency_ns, 1);
+		d->latency_ns =
+			d->latency_ns ? d->latency_ns - d->latency_ns / 8 + latency_ns / 8 : max_of(latency_ns, 1);
 	if (--d->in_flight == 0)
 		d->counters.busy_ns += now_ns - d->busy_since_ns;
 	os_mutex_unlock(&d->lock);
 }
 
-const struct disk_traits *disk_traits(const struct disk *d) { return &d->traits; }
+const struct disk_traits *disk_traits(const struct disk *d)
+{
+	return &d->traits;
+}
 
 void disk_counters(const struct disk *d, struct disk_counters *ret)
 {
@@ -282,7 +292,8 @@ int disk__run_below(struct disk *d, struct disk_request *r)
 	return rc;
 }
 
-void disk__push(struct disk_request *r, struct disk *d, void (*done)(struct disk *d, struct disk_request *r), uint64_t word)
+void disk__push(
+	struct disk_request *r, struct disk *d, void (*done)(struct disk *d, struct disk_request *r), uint64_t word)
 {
 	sp_assert(r->depth < DISK_LAYERS_MAX);
 	r->stack[r->depth++] = (struct disk_frame){.disk = d, .done = done, .word = word};
@@ -312,7 +323,7 @@ void disk__complete(struct disk_request *r, int status)
 	disk__queue_deliver(r->queue, r);
 }
 
-/* --- one operation, waited for ------------------------------------------------------------------------- */
+/* --- one operation, waited for ----------------------------------------------------------------------- */
 
 int disk_request_error(const struct disk_request *r, struct error *err)
 {

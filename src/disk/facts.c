@@ -27,7 +27,7 @@
 #define LABEL_NAME_OFFSET 64u
 #define LABEL_NAME_BYTES 64u
 
-/* --- signatures -------------------------------------------------------------------------------------------- */
+/* --- signatures -------------------------------------------------------------------------------------- */
 
 /* Reads all of it or says no. */
 static bool read_at(int fd, uint64_t offset, void *buffer, size_t bytes)
@@ -75,7 +75,10 @@ static bool probe_labels(int fd, struct disk_facts *ret)
 }
 
 /* libblkid's names where we say them otherwise */
-static const char *our_name(const char *type) { return strcmp(type, "linux_raid_member") == 0 ? "mdraid" : type; }
+static const char *our_name(const char *type)
+{
+	return strcmp(type, "linux_raid_member") == 0 ? "mdraid" : type;
+}
 
 static bool take_signature(blkid_probe pr, const char *type_key, const char *offset_key, struct disk_facts *ret)
 {
@@ -108,13 +111,17 @@ static int probe_foreign(int fd, struct disk_facts *ret, struct error *err)
 	if (rc == -2 || (rc == 0 && !known))
 		snprintf(ret->signature, sizeof ret->signature, "ambivalent");
 	if (rc == -1)
-		return error_set(err, ERR_REFUSED, "%s: its content could not be examined: %s", ret->path, strerror(errno));
+		return error_set(
+			err, ERR_REFUSED, "%s: its content could not be examined: %s", ret->path, strerror(errno));
 	return 0;
 }
 
-/* --- content ---------------------------------------------------------------------------------------------------- */
+/* --- content ----------------------------------------------------------------------------------------- */
 
-static bool is_zero(const uint8_t *p, size_t bytes) { return bytes == 0 || (p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0); }
+static bool is_zero(const uint8_t *p, size_t bytes)
+{
+	return bytes == 0 || (p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0);
+}
 
 /* Holes of a file count as zeros and are not read. Unreadable places count as content. */
 static bool is_zero_at(int fd, uint64_t offset, uint64_t bytes, uint8_t *buffer, bool regular)
@@ -160,11 +167,14 @@ static bool looks_empty(int fd, uint64_t size, bool regular, uint8_t *buffer)
 	return !regular || extents_are_zero(fd, size, buffer);
 }
 
-/* --- one path ---------------------------------------------------------------------------------------------------- */
+/* --- one path ---------------------------------------------------------------------------------------- */
 
 static const char *kind_of(mode_t mode)
 {
-	return S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : S_ISCHR(mode) ? "a character device" : "no disk";
+	return S_ISFIFO(mode)   ? "a FIFO"
+	       : S_ISSOCK(mode) ? "a socket"
+	       : S_ISCHR(mode)  ? "a character device"
+				: "no disk";
 }
 
 static void describe_device(uint64_t device, struct disk_facts *ret)
@@ -194,7 +204,8 @@ static int measure_device(int fd, struct disk_facts *ret, struct error *err)
 	int logical = 0;
 	unsigned physical = 0;
 	if (ioctl(fd, BLKGETSIZE64, &ret->size_bytes) != 0 || ioctl(fd, BLKSSZGET, &logical) != 0)
-		return error_set(err, error_from_errno(errno), "%s does not tell its size: %s", ret->path, strerror(errno));
+		return error_set(
+			err, error_from_errno(errno), "%s does not tell its size: %s", ret->path, strerror(errno));
 	if (ioctl(fd, BLKPBSZGET, &physical) != 0)
 		physical = (unsigned)logical;
 	ret->logical_bytes = (uint32_t)logical;
@@ -248,18 +259,20 @@ static int examine(int fd, const struct stat *st, struct disk_facts *ret, struct
 static int begin(const char *path, struct stat *ret_st, struct disk_facts *f, struct error *err)
 {
 	char real[PATH_MAX];
-	if (strlen(path) >= sizeof f->path)
-		return error_set(err, ERR_UNSUPPORTED, "%.64s…: paths of disks have at most %zu bytes", path, sizeof f->path - 1);
-	snprintf(f->path, sizeof f->path, "%s", path);
-	snprintf(f->real_path, sizeof f->real_path, "%s", path);
+	size_t length = strlen(path);
+	if (length >= sizeof f->path)
+		return error_set(err, ERR_UNSUPPORTED, "%.64s…: paths of disks have at most %zu bytes", path,
+			sizeof f->path - 1);
+	memcpy(f->path, path, length + 1);
+	memcpy(f->real_path, path, length + 1);
 	if (stat(path, ret_st) != 0) {
 		if (errno == ENOENT)
 			return 0;
 		return error_set(err, error_from_errno(errno), "%s: %s", path, strerror(errno));
 	}
 	f->exists = true;
-	if (realpath(path, real) && strlen(real) < sizeof f->real_path)
-		snprintf(f->real_path, sizeof f->real_path, "%s", real);
+	if (realpath(path, real) && (length = strlen(real)) < sizeof f->real_path)
+		memcpy(f->real_path, real, length + 1);
 	f->is_directory = S_ISDIR(ret_st->st_mode);
 	f->is_block_device = S_ISBLK(ret_st->st_mode);
 	f->device = f->is_block_device ? ret_st->st_rdev : ret_st->st_dev;
@@ -280,7 +293,8 @@ int disk_inspect(const char *path, struct disk_facts *ret, struct error *err)
 		else if (S_ISREG(st.st_mode))
 			describe_file(&st, &f);
 		else
-			return error_set(err, ERR_UNSUPPORTED, "%s is %s, not a disk or a file", path, kind_of(st.st_mode));
+			return error_set(
+				err, ERR_UNSUPPORTED, "%s is %s, not a disk or a file", path, kind_of(st.st_mode));
 		scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 		f.empty = false;
 		if (fd >= 0)
@@ -293,7 +307,7 @@ int disk_inspect(const char *path, struct disk_facts *ret, struct error *err)
 	return rc;
 }
 
-/* --- may it be written to? ------------------------------------------------------------------------------------------ */
+/* --- may it be written to? --------------------------------------------------------------------------- */
 
 static void name_disk(const struct disk_facts *f, char *text, size_t room)
 {
@@ -315,11 +329,12 @@ int disk_guard(const struct disk_facts *f, bool forced, struct error *err)
 		return 0;
 	if (strcmp(f->signature, "ambivalent") == 0)
 		return error_set(err, ERR_REFUSED,
-			"%s carries the signatures of several file systems or volume managers (--destroy %s would erase it)", name,
-			f->path);
+			"%s carries the signatures of several file systems or volume managers (--destroy %s would "
+			"erase it)",
+			name, f->path);
 	if (f->signature[0])
-		return error_set(err, ERR_REFUSED, "%s holds %s, found at byte %llu (--destroy %s would erase it)", name,
-			f->signature, (unsigned long long)f->signature_offset_bytes, f->path);
+		return error_set(err, ERR_REFUSED, "%s holds %s, found at byte %llu (--destroy %s would erase it)",
+			name, f->signature, (unsigned long long)f->signature_offset_bytes, f->path);
 	if (!f->empty)
 		return error_set(err, ERR_REFUSED, "%s is not empty (--destroy %s would erase it)", name, f->path);
 	return 0;

@@ -102,7 +102,8 @@ static bool is_swap(const struct family *f, const struct stat *swap_file)
 		if (line[0] != '/')
 			continue;
 		if (swap_file)
-			found = stat(line, &st) == 0 && st.st_dev == swap_file->st_dev && st.st_ino == swap_file->st_ino;
+			found = stat(line, &st) == 0 && st.st_dev == swap_file->st_dev &&
+				st.st_ino == swap_file->st_ino;
 		else
 			found = is_device_path_of(f, line);
 	}

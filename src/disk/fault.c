@@ -58,7 +58,7 @@ struct fault_kind {
 
 static const struct fault_kind fault_kinds[KIND_COUNT];
 
-/* --- reading the arguments ------------------------------------------------------------------------------ */
+/* --- reading the arguments --------------------------------------------------------------------------- */
 
 static void list_names(char *text, size_t room, unsigned keys)
 {
@@ -77,8 +77,9 @@ static int parse_kind(const char *word, struct args *a, struct error *err)
 			return 0;
 		}
 	return error_set(err, ERR_USAGE,
-		"there is no fault \"%.40s\"; the kinds are eio, vanish, rot, lost, misdirect, torn, lieflush, slow, short, "
-		"enospc and hang", word);
+		"there is no fault \"%.40s\"; the kinds are eio, vanish, rot, lost, misdirect, torn, lieflush, slow, "
+		"short, enospc and hang",
+		word);
 }
 
 static int parse_op(const char *value, struct args *a, struct error *err)
@@ -150,7 +151,8 @@ static int check_sense(const struct args *a, struct error *err)
 	if (a->kind == SHORT && !(a->given & KEY(OFFSET)))
 		return error_set(err, ERR_USAGE, "fault short needs offset=, where the disk ends");
 	if ((a->given & KEY(LENGTH)) && (!(a->given & KEY(OFFSET)) || a->value[LENGTH] == 0))
-		return error_set(err, ERR_USAGE, "fault %s: length= is the size of the range that begins at offset=", name);
+		return error_set(
+			err, ERR_USAGE, "fault %s: length= is the size of the range that begins at offset=", name);
 	if ((a->given & KEY(COUNT)) && (a->given & KEY(STICKY)) && a->value[STICKY] && a->kind != ROT)
 		return error_set(err, ERR_USAGE, "fault %s: sticky=1 never ends, so count= means nothing", name);
 	return 0;
@@ -191,7 +193,7 @@ bool disk__fault_waits(const char *args)
 	return parse(args, &a, NULL) == 0 && (a.kind == SLOW || a.kind == HANG);
 }
 
-/* --- whom it strikes ------------------------------------------------------------------------------------ */
+/* --- whom it strikes --------------------------------------------------------------------------------- */
 
 /* Where offset= is a range to watch, and not a place to go to. */
 static bool touches_range(const struct fault_disk *f, const struct disk_request *r)
@@ -223,7 +225,7 @@ static bool strikes(struct fault_disk *f, const struct disk_request *r)
 	return hit;
 }
 
-/* --- simple answers --------------------------------------------------------------------------------------- */
+/* --- simple answers ---------------------------------------------------------------------------------- */
 
 static int answer(struct fault_disk *f, struct disk_request *r)
 {
@@ -242,9 +244,12 @@ static int answer(struct fault_disk *f, struct disk_request *r)
 	}
 }
 
-static void answer_submit(struct fault_disk *f, struct disk_request *r) { disk__complete(r, answer(f, r)); }
+static void answer_submit(struct fault_disk *f, struct disk_request *r)
+{
+	disk__complete(r, answer(f, r));
+}
 
-/* --- rot ----------------------------------------------------------------------------------------------------- */
+/* --- rot --------------------------------------------------------------------------------------------- */
 
 static uint64_t rotten_byte(const struct fault_disk *f, const struct disk_request *r)
 {
@@ -283,7 +288,10 @@ static void flip_on_medium(struct disk *d, uint64_t at_bytes)
 	free(buffer);
 }
 
-static bool rots_medium(const struct fault_disk *f) { return (f->args.given & KEY(STICKY)) && f->args.value[STICKY]; }
+static bool rots_medium(const struct fault_disk *f)
+{
+	return (f->args.given & KEY(STICKY)) && f->args.value[STICKY];
+}
 
 static void rot_done(struct disk *d, struct disk_request *r)
 {
@@ -311,7 +319,7 @@ static int rot_run(struct fault_disk *f, struct disk_request *r)
 	return rc;
 }
 
-/* --- misdirect --------------------------------------------------------------------------------------------------- */
+/* --- misdirect --------------------------------------------------------------------------------------- */
 
 #define ASTRAY_BYTES (1u << 20)
 
@@ -351,7 +359,7 @@ static int misdirect_run(struct fault_disk *f, struct disk_request *r)
 	return rc;
 }
 
-/* --- torn -------------------------------------------------------------------------------------------------------- */
+/* --- torn -------------------------------------------------------------------------------------------- */
 
 struct whole {
 	const struct iovec *iov;
@@ -418,7 +426,7 @@ static int torn_run(struct fault_disk *f, struct disk_request *r)
 	return mend(f, r, w, w ? disk__run_below(&f->disk, r) : 0);
 }
 
-/* --- slow and hang -------------------------------------------------------------------------------------------------- */
+/* --- slow and hang ----------------------------------------------------------------------------------- */
 
 static void timer_fired(struct os_timer *timer)
 {
@@ -450,7 +458,7 @@ static void hang_submit(struct fault_disk *f, struct disk_request *r)
 	answer_later(f, r, ERR_TIMEOUT);
 }
 
-/* --- the disk ---------------------------------------------------------------------------------------------------------- */
+/* --- the disk ---------------------------------------------------------------------------------------- */
 
 static const struct fault_kind fault_kinds[KIND_COUNT] = {
 	[EIO_] = {"eio", KEY(OP) | WHICH | WHERE | KEY(STICKY), ANY, 0, answer_submit, answer},
@@ -541,8 +549,8 @@ int disk__fault_wrap(struct disk *below, const char *args, unsigned index, struc
 	disk__init(&f->disk, &fault_ops, below, &traits);
 	f->args = a;
 	f->last = last_struck(&a);
-	f->forever = a.kind == VANISH || a.kind == ENOSPC_ ||
-		     (a.kind != ROT && (a.given & KEY(STICKY)) && a.value[STICKY]);
+	f->forever =
+		a.kind == VANISH || a.kind == ENOSPC_ || (a.kind != ROT && (a.given & KEY(STICKY)) && a.value[STICKY]);
 	os_mutex_init(&f->lock);
 	*ret = &f->disk;
 	return 0;

@@ -25,7 +25,7 @@
 #define BOUNCE_BYTES (1u << 20)       /* buffers up to this size are kept */
 #define BOUNCES_KEPT 64
 
-/* --- bounce buffers --------------------------------------------------------------------------------------- */
+/* --- bounce buffers ---------------------------------------------------------------------------------- */
 
 struct bounce {
 	struct bounce *next;
@@ -112,7 +112,10 @@ static int bounce_in(struct file_disk *f, struct disk_request *r)
 	return 0;
 }
 
-static struct bounce *bounce_of(const struct disk_request *r) { return (struct bounce *)(uintptr_t)r->word; }
+static struct bounce *bounce_of(const struct disk_request *r)
+{
+	return (struct bounce *)(uintptr_t)r->word;
+}
 
 static void bounce_out(struct file_disk *f, struct disk_request *r, int status)
 {
@@ -128,7 +131,7 @@ static void bounce_out(struct file_disk *f, struct disk_request *r, int status)
 	r->word = 0;
 }
 
-/* --- moving bytes and waiting for them ---------------------------------------------------------------------- */
+/* --- moving bytes and waiting for them --------------------------------------------------------------- */
 
 static int status_of(int errno_value)
 {
@@ -182,7 +185,8 @@ static int move(struct file_disk *f, struct disk_request *r, uint64_t done)
 		struct iovec iov[64];
 		unsigned count = rest_of(r, done, iov, array_count(iov));
 		off_t at = (off_t)(r->offset_bytes + done);
-		ssize_t n = r->op == DISK_READ ? preadv(f->fd, iov, (int)count, at) : pwritev(f->fd, iov, (int)count, at);
+		ssize_t n =
+			r->op == DISK_READ ? preadv(f->fd, iov, (int)count, at) : pwritev(f->fd, iov, (int)count, at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
@@ -196,7 +200,10 @@ static int move(struct file_disk *f, struct disk_request *r, uint64_t done)
 	return 0;
 }
 
-static int flush(struct file_disk *f) { return fdatasync(f->fd) == 0 ? 0 : status_of(errno); }
+static int flush(struct file_disk *f)
+{
+	return fdatasync(f->fd) == 0 ? 0 : status_of(errno);
+}
 
 static int discard(struct file_disk *f, struct disk_request *r)
 {
@@ -205,7 +212,8 @@ static int discard(struct file_disk *f, struct disk_request *r)
 		uint64_t range[2] = {r->offset_bytes, r->length_bytes};
 		rc = ioctl(f->fd, BLKDISCARD, range);
 	} else {
-		rc = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)r->offset_bytes, (off_t)r->length_bytes);
+		rc = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)r->offset_bytes,
+			(off_t)r->length_bytes);
 	}
 	return rc == 0 ? 0 : error_from_errno(errno);
 }
@@ -228,7 +236,7 @@ int disk__file_run(struct disk *d, struct disk_request *r)
 	return rc;
 }
 
-/* --- io_uring -------------------------------------------------------------------------------------------------- */
+/* --- io_uring ---------------------------------------------------------------------------------------- */
 
 void disk__file_prepare(struct disk_request *r, struct io_uring_sqe *sqe)
 {
@@ -283,7 +291,7 @@ static void submit_to_ring(struct file_disk *f, struct disk_request *r)
 		disk__ring_stage(ring, r);
 }
 
-/* --- the disk ---------------------------------------------------------------------------------------------------- */
+/* --- the disk ---------------------------------------------------------------------------------------- */
 
 static void file_submit(struct disk *d, struct disk_request *r)
 {

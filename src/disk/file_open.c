@@ -41,7 +41,7 @@ struct findings {
 	struct disk__description device;
 };
 
-/* --- refusing what is no disk ------------------------------------------------------------------------------- */
+/* --- refusing what is no disk ------------------------------------------------------------------------ */
 
 static int look(const char *path, struct findings *x, struct error *err)
 {
@@ -50,7 +50,7 @@ static int look(const char *path, struct findings *x, struct error *err)
 	if (S_ISREG(x->st.st_mode) || S_ISBLK(x->st.st_mode))
 		return 0;
 	return error_set(err, ERR_UNSUPPORTED, "%s is %s, not a regular file or a block device", path,
-		S_ISDIR(x->st.st_mode)	  ? "a directory"
+		S_ISDIR(x->st.st_mode)    ? "a directory"
 		: S_ISFIFO(x->st.st_mode) ? "a FIFO"
 		: S_ISSOCK(x->st.st_mode) ? "a socket"
 					  : "a character device");
@@ -68,7 +68,8 @@ static int busy(const char *path, const struct findings *x, struct error *err)
 	return error_set(err, ERR_BUSY, S_ISBLK(x->st.st_mode) ? "%s is in use: %s" : "%s is held by %s", path, holder);
 }
 
-static int open_fd(const char *path, const struct disk_open_options *o, const struct findings *x, int *ret_fd, struct error *err)
+static int open_fd(
+	const char *path, const struct disk_open_options *o, const struct findings *x, int *ret_fd, struct error *err)
 {
 	int flags = (o->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
 	if (o->exclusive && S_ISBLK(x->st.st_mode))
@@ -90,7 +91,7 @@ static int open_fd(const char *path, const struct disk_open_options *o, const st
 	return 0;
 }
 
-/* --- size and sectors ---------------------------------------------------------------------------------------- */
+/* --- size and sectors -------------------------------------------------------------------------------- */
 
 static int size_of_device(int fd, const char *path, struct findings *x, struct error *err)
 {
@@ -154,7 +155,7 @@ static int measure(int fd, const char *path, struct findings *x, struct error *e
 	return 0;
 }
 
-/* --- proving that direct I/O is direct -------------------------------------------------------------------------- */
+/* --- proving that direct I/O is direct --------------------------------------------------------------- */
 
 /* 1 resident, 0 not, -1 cannot be told */
 static int is_resident(int fd)
@@ -190,9 +191,11 @@ static bool reads_direct(struct file_disk *f, struct findings *x)
 	if (n < 0 && saved != EINVAL)
 		return true; /* a bad sector, say: no word on how it is read */
 	if (n < 0)
-		snprintf(f->note, sizeof f->note, "buffered: O_DIRECT is accepted at open, but a read gives \"%s\"", strerror(saved));
+		snprintf(f->note, sizeof f->note, "buffered: O_DIRECT is accepted at open, but a read gives \"%s\"",
+			strerror(saved));
 	else if (before == 0 && after == 1)
-		snprintf(f->note, sizeof f->note, "buffered: O_DIRECT is accepted, but the bytes come through the page cache");
+		snprintf(f->note, sizeof f->note,
+			"buffered: O_DIRECT is accepted, but the bytes come through the page cache");
 	else
 		return true;
 	return false;
@@ -219,7 +222,7 @@ static void try_direct(struct file_disk *f, struct findings *x, const struct dis
 		fcntl(f->fd, F_SETFL, flags);
 }
 
-/* --- the engine ----------------------------------------------------------------------------------------------------- */
+/* --- the engine -------------------------------------------------------------------------------------- */
 
 static void add_note(struct file_disk *f, const char *text)
 {
@@ -250,9 +253,10 @@ static int choose_engine(struct file_disk *f, const struct findings *x, enum dis
 	return disk__file_pool_open(f, &f->pool, err);
 }
 
-/* --- all together ----------------------------------------------------------------------------------------------------- */
+/* --- all together ------------------------------------------------------------------------------------ */
 
-static void fill_traits(struct file_disk *f, const struct findings *x, const struct disk_open_options *o, struct disk_traits *t)
+static void fill_traits(
+	struct file_disk *f, const struct findings *x, const struct disk_open_options *o, struct disk_traits *t)
 {
 	bool block = S_ISBLK(x->st.st_mode);
 	bool cached_loop = block && x->device.loop_file[0] && x->device.loop_cached;
@@ -266,7 +270,9 @@ static void fill_traits(struct file_disk *f, const struct findings *x, const str
 		.name = f->path,
 		.spec = f->spec,
 		.path = f->path,
-		.engine = f->engine == FILE_URING ? "io_uring" : f->engine == FILE_THREADS ? "threads" : "inline",
+		.engine = f->engine == FILE_URING     ? "io_uring"
+			  : f->engine == FILE_THREADS ? "threads"
+						      : "inline",
 		.model = f->model,
 		.serial = f->serial,
 		.note = f->note,
@@ -298,7 +304,8 @@ static int open_it(struct file_disk *f, const struct disk_open_options *o, struc
 	return choose_engine(f, x, o->engine, err);
 }
 
-int disk__file_open(const struct disk_spec *spec, const struct disk_open_options *o, struct disk **ret, struct error *err)
+int disk__file_open(
+	const struct disk_spec *spec, const struct disk_open_options *o, struct disk **ret, struct error *err)
 {
 	struct findings x = {0};
 	struct disk_traits traits;

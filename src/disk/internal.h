@@ -47,7 +47,8 @@ uint64_t disk__sysfs_whole(uint64_t device); /* the disk of a partition; else it
 void disk__sysfs_describe(uint64_t device, struct disk__description *ret);
 bool disk__sysfs_holder(uint64_t device, char *ret_name, size_t room);
 size_t disk__sysfs_partitions(uint64_t device, uint64_t *ret_devices, size_t room);
-size_t disk__sysfs_loops_of(const char *real_path, uint64_t file_device, uint64_t file_inode, uint64_t *ret_devices, size_t room);
+size_t disk__sysfs_loops_of(
+	const char *real_path, uint64_t file_device, uint64_t file_inode, uint64_t *ret_devices, size_t room);
 
 /* facts_use.c: "mounted on /home", "swap", "held by md0", …; "" when nothing is known. Opens nothing. */
 void disk__use_of_device(uint64_t device, char *ret, size_t room);

@@ -66,7 +66,10 @@ static int memory_run(struct disk *d, struct disk_request *r)
 	return 0;
 }
 
-static void memory_submit(struct disk *d, struct disk_request *r) { disk__complete(r, memory_run(d, r)); }
+static void memory_submit(struct disk *d, struct disk_request *r)
+{
+	disk__complete(r, memory_run(d, r));
+}
 
 static void memory_free(struct memory_disk *m)
 {
@@ -99,7 +102,8 @@ int disk__memory_open(const char *name, const char *spec, uint64_t size_bytes, s
 		return error_set(err, ERR_MEMORY, "out of memory while opening %s", name);
 	}
 	m->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	void *bytes = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *bytes =
+		mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (bytes == MAP_FAILED) {
 		int saved = errno;
 		memory_free(m);
@@ -108,9 +112,17 @@ int disk__memory_open(const char *name, const char *spec, uint64_t size_bytes, s
 	}
 	madvise(bytes, size_bytes, MADV_HUGEPAGE); /* a wish: refusing it costs speed only */
 	m->bytes = bytes;
-	struct disk_traits traits = {.name = m->name, .spec = m->spec, .engine = "memory", .size_bytes = size_bytes,
-		.nominal_bytes = size_bytes, .logical_bytes = SECTOR_BYTES, .physical_bytes = SECTOR_BYTES,
-		.atomic_bytes = SECTOR_BYTES, .direct = true, .is_memory = true, .discard_zeroes = true};
+	struct disk_traits traits = {.name = m->name,
+		.spec = m->spec,
+		.engine = "memory",
+		.size_bytes = size_bytes,
+		.nominal_bytes = size_bytes,
+		.logical_bytes = SECTOR_BYTES,
+		.physical_bytes = SECTOR_BYTES,
+		.atomic_bytes = SECTOR_BYTES,
+		.direct = true,
+		.is_memory = true,
+		.discard_zeroes = true};
 	disk__init(&m->disk, &memory_ops, NULL, &traits);
 	*ret = &m->disk;
 	return 0;

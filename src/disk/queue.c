@@ -58,7 +58,10 @@ void disk_queue_close(struct disk_queue *q)
 	free(q);
 }
 
-static void close_of_thread(void *value) { disk_queue_close(value); }
+static void close_of_thread(void *value)
+{
+	disk_queue_close(value);
+}
 
 struct disk_queue *disk_queue_of_thread(struct error *err)
 {
@@ -84,7 +87,7 @@ struct disk__ring *disk__queue_ring(struct disk_queue *q)
 	return q->ring;
 }
 
-/* --- handing over ---------------------------------------------------------------------------------- */
+/* --- handing over ------------------------------------------------------------------------------------ */
 
 void disk_queue_submit(struct disk_queue *q, struct disk *d, struct disk_request *r)
 {
@@ -131,7 +134,10 @@ void disk__queue_deliver(struct disk_queue *q, struct disk_request *r)
 	os_mutex_unlock(&q->lock);
 }
 
-unsigned disk_queue_in_flight(const struct disk_queue *q) { return q->in_flight; }
+unsigned disk_queue_in_flight(const struct disk_queue *q)
+{
+	return q->in_flight;
+}
 
 /* Moves all of `done` behind `ready`. With the lock held. */
 static void take_done(struct disk_queue *q)

@@ -57,11 +57,11 @@ bool disk__ring_possible(const char **ret_why_not)
 		io_uring_queue_exit(&u);
 		return true;
 	}
-	*ret_why_not = rc == -ENOSYS	? "this kernel has no usable io_uring"
-		       : rc == -EPERM	? "io_uring is forbidden here"
-		       : rc == -ENOMEM	? "io_uring found no memory it may lock"
-		       : rc == -EMFILE	? "too many files are open for an io_uring"
-					: "io_uring cannot be set up";
+	*ret_why_not = rc == -ENOSYS   ? "this kernel has no usable io_uring"
+		       : rc == -EPERM  ? "io_uring is forbidden here"
+		       : rc == -ENOMEM ? "io_uring found no memory it may lock"
+		       : rc == -EMFILE ? "too many files are open for an io_uring"
+				       : "io_uring cannot be set up";
 	return false;
 }
 
@@ -86,7 +86,10 @@ void disk__ring_close(struct disk__ring *ring)
 	free(ring);
 }
 
-unsigned disk__ring_in_flight(const struct disk__ring *ring) { return ring->with_ring + ring->waiting; }
+unsigned disk__ring_in_flight(const struct disk__ring *ring)
+{
+	return ring->with_ring + ring->waiting;
+}
 
 static bool stage_now(struct disk__ring *ring, struct disk_request *r)
 {
@@ -172,8 +175,8 @@ void disk__ring_wait(struct disk__ring *ring, uint64_t deadline_ns)
 	} else {
 		uint64_t now_ns = os_now_ns();
 		uint64_t wait_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-		struct __kernel_timespec ts = {.tv_sec = (long long)(wait_ns / 1000000000u),
-			.tv_nsec = (long long)(wait_ns % 1000000000u)};
+		struct __kernel_timespec ts = {
+			.tv_sec = (long long)(wait_ns / 1000000000u), .tv_nsec = (long long)(wait_ns % 1000000000u)};
 		note_sent(ring, io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &ts, NULL));
 	}
 	take_completions(ring);

@@ -42,9 +42,15 @@ void disk_specs_release(struct disk_specs *list)
 
 /* --- cutting the word apart -------------------------------------------------------------------------- */
 
-static bool is_memory(const char *word) { return strncmp(word, "mem:", 4) == 0; }
+static bool is_memory(const char *word)
+{
+	return strncmp(word, "mem:", 4) == 0;
+}
 
-static size_t word_length(const char *p) { return strspn(p, "abcdefghijklmnopqrstuvwxyz_"); }
+static size_t word_length(const char *p)
+{
+	return strspn(p, "abcdefghijklmnopqrstuvwxyz_");
+}
 
 static bool is_kind(const char *p, size_t length)
 {
@@ -80,22 +86,26 @@ static int add_wrapper(struct disk_spec *s, const char *word, const char *plus, 
 	size_t kind_length = word_length(kind);
 	int shown = (int)min_of(kind_length, (size_t)32);
 	if (!is_kind(kind, kind_length))
-		return error_set(err, ERR_USAGE, "%.128s: '+%.*s' is no wrapper of a disk; there are +model=, +fault= and +trace=",
-			word, shown ? shown : (int)min_of((size_t)(end - kind), (size_t)32), kind);
+		return error_set(err, ERR_USAGE,
+			"%.128s: '+%.*s' is no wrapper of a disk; there are +model=, +fault= and +trace=", word,
+			shown ? shown : (int)min_of((size_t)(end - kind), (size_t)32), kind);
 	size_t i = 0;
 	while (strncmp(kinds[i].kind, kind, kind_length) != 0)
 		i++;
 	const char *value = kind + kind_length + 1;
 	if (kind[kind_length] != '=' || value == end)
-		return error_set(err, ERR_USAGE, "%.128s: +%s lacks its value; write +%s=%s", word, kinds[i].kind, kinds[i].kind,
-			i == 0 ? "NAME" : i == 1 ? "KIND" : "FILE");
+		return error_set(err, ERR_USAGE, "%.128s: +%s lacks its value; write +%s=%s", word, kinds[i].kind,
+			kinds[i].kind,
+			i == 0   ? "NAME"
+			: i == 1 ? "KIND"
+				 : "FILE");
 	if (s->wrapper_count == DISK_LAYERS_MAX)
 		return error_set(err, ERR_USAGE, "%.128s: more than %d wrappers", word, DISK_LAYERS_MAX);
 	struct disk_wrapper_spec *w = &s->wrappers[s->wrapper_count];
 	size_t value_length = (size_t)(end - value);
 	if (value_length >= sizeof w->value)
-		return error_set(err, ERR_USAGE, "%.128s: the value of +%s is longer than %zu characters", word, kinds[i].kind,
-			sizeof w->value - 1);
+		return error_set(err, ERR_USAGE, "%.128s: the value of +%s is longer than %zu characters", word,
+			kinds[i].kind, sizeof w->value - 1);
 	snprintf(w->kind, sizeof w->kind, "%s", kinds[i].kind);
 	memcpy(w->value, value, value_length);
 	w->value[value_length] = '\0';
@@ -121,8 +131,8 @@ static int check_order(const struct disk_spec *s, const char *word, struct error
 		if (model)
 			return error_set(err, ERR_USAGE, "%.128s: a disk has one model, not two", word);
 		if (waits)
-			return error_set(err, ERR_USAGE, "%.128s: write +model=… before +fault=%.40s, which lies over it", word,
-				waits);
+			return error_set(err, ERR_USAGE,
+				"%.128s: write +model=… before +fault=%.40s, which lies over it", word, waits);
 		model = true;
 	}
 	return 0;
@@ -136,7 +146,8 @@ static int parse_head(struct disk_spec *s, const char *word, const char *end, st
 		return error_set(err, ERR_MEMORY, "out of memory");
 	if (!is_memory(head)) {
 		if (length == 0)
-			return error_set(err, ERR_USAGE, "\"%.128s\" names no disk: a DISK is a path or mem:SIZE", word);
+			return error_set(
+				err, ERR_USAGE, "\"%.128s\" names no disk: a DISK is a path or mem:SIZE", word);
 		if (length >= 4096)
 			return error_set(err, ERR_USAGE, "\"%.64s…\" is too long for a path", word);
 		s->path = head;
@@ -190,12 +201,13 @@ static int parse_repeat(char *word, uint64_t *ret_count, struct error *err)
 		return rc;
 	}
 	if (*ret_count > 1 && !is_memory(word))
-		return error_set(err, ERR_USAGE, "%.128s: one path is one disk and cannot be repeated; only mem: can", word);
+		return error_set(
+			err, ERR_USAGE, "%.128s: one path is one disk and cannot be repeated; only mem: can", word);
 	*star = '\0';
 	return 0;
 }
 
-/* --- the list ------------------------------------------------------------------------------------------ */
+/* --- the list ---------------------------------------------------------------------------------------- */
 
 static unsigned count_memory(const struct disk_specs *list)
 {
@@ -210,7 +222,8 @@ static int name_it(struct disk_spec *s, const char *word, unsigned number)
 	char name[96];
 	if (s->path)
 		return (s->name = strdup(s->path)) ? 0 : ERR_MEMORY;
-	snprintf(name, sizeof name, "%.*s#%u", (int)min_of((size_t)(next_wrapper(word, word) - word), (size_t)64), word, number);
+	snprintf(name, sizeof name, "%.*s#%u", (int)min_of((size_t)(next_wrapper(word, word) - word), (size_t)64), word,
+		number);
 	return (s->name = strdup(name)) ? 0 : ERR_MEMORY;
 }
 
@@ -273,9 +286,10 @@ int disk_specs_add_model(struct disk_specs *list, const char *word, uint64_t byt
 	}
 	char text[512], size[32];
 	bool whole = bytes_each % (1u << 20) == 0;
-	snprintf(size, sizeof size, "%llu%s", (unsigned long long)(whole ? bytes_each >> 20 : bytes_each), whole ? "MiB" : "");
-	if (snprintf(text, sizeof text, "mem:%s+model=%.*s*%llu", size, (int)name_length, word, (unsigned long long)count) >=
-		(int)sizeof text)
+	snprintf(size, sizeof size, "%llu%s", (unsigned long long)(whole ? bytes_each >> 20 : bytes_each),
+		whole ? "MiB" : "");
+	if (snprintf(text, sizeof text, "mem:%s+model=%.*s*%llu", size, (int)name_length, word,
+		    (unsigned long long)count) >= (int)sizeof text)
 		return error_set(err, ERR_USAGE, "--model \"%.64s…\" is too long", word);
 	return disk_specs_add(list, text, err);
 }

@@ -66,9 +66,10 @@ static void read_transport(const char *dir, char *ret, size_t room)
 {
 	static const struct {
 		const char *part, *name;
-	} known[] = {{"/usb", "usb"}, {"/nvme/", "nvme"}, {"/virtio", "virtio"}, {"/ata", "ata"}, {"/end_device-", "sas"},
-		{"/session", "iscsi"}, {"/rport-", "fc"}, {"/mmc", "mmc"}, {"/block/loop", "loop"}, {"/block/dm-", "dm"},
-		{"/block/md", "md"}, {"/block/ram", "ram"}, {"/block/zram", "zram"}, {"/block/nbd", "nbd"}};
+	} known[] = {{"/usb", "usb"}, {"/nvme/", "nvme"}, {"/virtio", "virtio"}, {"/ata", "ata"},
+		{"/end_device-", "sas"}, {"/session", "iscsi"}, {"/rport-", "fc"}, {"/mmc", "mmc"},
+		{"/block/loop", "loop"}, {"/block/dm-", "dm"}, {"/block/md", "md"}, {"/block/ram", "ram"},
+		{"/block/zram", "zram"}, {"/block/nbd", "nbd"}};
 	char real[PATH_MAX];
 	ret[0] = '\0';
 	if (!realpath(dir, real))
@@ -136,7 +137,8 @@ bool disk__sysfs_holder(uint64_t device, char *ret_name, size_t room)
 			char named[64], sub[NAME_MAX + 32];
 			snprintf(sub, sizeof sub, "/sys/block/%s", e->d_name);
 			read_line(sub, "dm/name", named, sizeof named);
-			snprintf(ret_name, room, "%.40s%s%s%s", e->d_name, named[0] ? " (" : "", named, named[0] ? ")" : "");
+			snprintf(ret_name, room, "%.40s%s%s%s", e->d_name, named[0] ? " (" : "", named,
+				named[0] ? ")" : "");
 			found = true;
 		}
 	if (d)
@@ -164,7 +166,8 @@ size_t disk__sysfs_partitions(uint64_t device, uint64_t *ret_devices, size_t roo
 	return count;
 }
 
-size_t disk__sysfs_loops_of(const char *real_path, uint64_t file_device, uint64_t file_inode, uint64_t *ret_devices, size_t room)
+size_t disk__sysfs_loops_of(
+	const char *real_path, uint64_t file_device, uint64_t file_inode, uint64_t *ret_devices, size_t room)
 {
 	size_t count = 0;
 	DIR *d = opendir("/sys/block");

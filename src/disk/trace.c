@@ -71,9 +71,10 @@ static bool add_line(struct trace_disk *t, const struct disk_request *r, int sta
 {
 	uint64_t now_ns = os_now_ns();
 	os_scoped_lock(&t->lock);
-	text_addf(&t->lines, "%s\t%llu\t%llu\t%s\t%llu\t%llu\n", disk_op_names[r->op], (unsigned long long)r->offset_bytes,
-		(unsigned long long)r->length_bytes, status ? error_name(status) : "ok",
-		(unsigned long long)r->entered_ns[t->disk.level], (unsigned long long)now_ns);
+	text_addf(&t->lines, "%s\t%llu\t%llu\t%s\t%llu\t%llu\n", disk_op_names[r->op],
+		(unsigned long long)r->offset_bytes, (unsigned long long)r->length_bytes,
+		status ? error_name(status) : "ok", (unsigned long long)r->entered_ns[t->disk.level],
+		(unsigned long long)now_ns);
 	return t->lines.length >= GATHER_BYTES || now_ns - t->written_ns >= GATHER_NS;
 }
 
@@ -151,12 +152,14 @@ static int open_target(const char *path, int *ret_fd, struct error *err)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
 	if (fd < 0)
-		return error_set(err, error_from_errno(errno), "trace file %s cannot be written: %s", path, strerror(errno));
-	int rc = flock(fd, LOCK_EX | LOCK_NB) == 0 ? check_target(fd, path, err)
-			: error_set(err, ERR_BUSY, "trace file %s is being written already", path);
+		return error_set(
+			err, error_from_errno(errno), "trace file %s cannot be written: %s", path, strerror(errno));
+	int rc = flock(fd, LOCK_EX | LOCK_NB) == 0
+			 ? check_target(fd, path, err)
+			 : error_set(err, ERR_BUSY, "trace file %s is being written already", path);
 	if (rc == 0 && (ftruncate(fd, 0) != 0 || write(fd, HEADER, sizeof HEADER - 1) != (ssize_t)(sizeof HEADER - 1)))
-		rc = error_set(err, errno ? error_from_errno(errno) : ERR_IO, "trace file %s cannot be written: %s", path,
-			strerror(errno));
+		rc = error_set(err, errno ? error_from_errno(errno) : ERR_IO, "trace file %s cannot be written: %s",
+			path, strerror(errno));
 	if (rc != 0) {
 		close(fd);
 		return rc;

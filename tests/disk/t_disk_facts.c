@@ -161,7 +161,7 @@ static void test_who_holds_a_file(void **state)
 	close(fd);
 }
 
-/* --- our own labels ------------------------------------------------------------------------------------------- */
+/* --- our own labels ---------------------------------------------------------------------------------- */
 
 static void test_labels_of_ours(void **state)
 {
@@ -191,7 +191,7 @@ static void test_labels_of_ours(void **state)
 	assert_int_equal(strncmp(f.signature, "spindle label nnnn", 18), 0);
 }
 
-/* --- signatures of others, by their own tools ------------------------------------------------------------------- */
+/* --- signatures of others, by their own tools -------------------------------------------------------- */
 
 static bool has_tool(const char *tool)
 {
@@ -223,10 +223,22 @@ static void assert_signature(const char *tool, const char *command, uint64_t siz
 	assert_int_equal(fingerprint(path), before);
 }
 
-static void test_ext4(void **state) { assert_signature("mkfs.ext4", "mkfs.ext4 -q -F %s", 32 * MiB, "ext4"); }
-static void test_btrfs(void **state) { assert_signature("mkfs.btrfs", "mkfs.btrfs -q %s >/dev/null 2>&1", 128 * MiB, "btrfs"); }
-static void test_xfs(void **state) { assert_signature("mkfs.xfs", "mkfs.xfs -q -f %s", 320 * MiB, "xfs"); }
-static void test_swap(void **state) { assert_signature("mkswap", "mkswap -q %s 2>/dev/null", 8 * MiB, "swap"); }
+static void test_ext4(void **state)
+{
+	assert_signature("mkfs.ext4", "mkfs.ext4 -q -F %s", 32 * MiB, "ext4");
+}
+static void test_btrfs(void **state)
+{
+	assert_signature("mkfs.btrfs", "mkfs.btrfs -q %s >/dev/null 2>&1", 128 * MiB, "btrfs");
+}
+static void test_xfs(void **state)
+{
+	assert_signature("mkfs.xfs", "mkfs.xfs -q -f %s", 320 * MiB, "xfs");
+}
+static void test_swap(void **state)
+{
+	assert_signature("mkswap", "mkswap -q %s 2>/dev/null", 8 * MiB, "swap");
+}
 
 static void test_gpt(void **state)
 {
@@ -259,8 +271,8 @@ static void test_luks(void **state)
 	struct disk_facts f;
 	if (has_tool("cryptsetup")) {
 		assert_signature("cryptsetup",
-			"echo secret | cryptsetup -q luksFormat --type luks1 --pbkdf-force-iterations 1000 %s -", 16 * MiB,
-			"crypto_LUKS");
+			"echo secret | cryptsetup -q luksFormat --type luks1 --pbkdf-force-iterations 1000 %s -",
+			16 * MiB, "crypto_LUKS");
 		return;
 	}
 	file_make(path, 16 * MiB, false);
@@ -352,10 +364,22 @@ static void test_any_bytes_are_answered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_an_empty_file_is_free), T(test_any_content_is_seen_in_a_sparse_file), T(test_what_is_no_disk),
-		T(test_a_link_is_the_same_disk), T(test_who_holds_a_file), T(test_labels_of_ours), T(test_ext4), T(test_btrfs),
-		T(test_xfs), T(test_swap), T(test_gpt), T(test_mbr), T(test_luks), T(test_md_at_either_end),
-		T(test_two_signatures_are_ambivalent), T(test_any_bytes_are_answered),
+		T(test_an_empty_file_is_free),
+		T(test_any_content_is_seen_in_a_sparse_file),
+		T(test_what_is_no_disk),
+		T(test_a_link_is_the_same_disk),
+		T(test_who_holds_a_file),
+		T(test_labels_of_ours),
+		T(test_ext4),
+		T(test_btrfs),
+		T(test_xfs),
+		T(test_swap),
+		T(test_gpt),
+		T(test_mbr),
+		T(test_luks),
+		T(test_md_at_either_end),
+		T(test_two_signatures_are_ambivalent),
+		T(test_any_bytes_are_answered),
 	};
 	return cmocka_run_group_tests_name("disk facts", tests, NULL, NULL);
 }

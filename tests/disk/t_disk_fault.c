@@ -22,8 +22,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int write_at(struct disk *d, uint64_t at, uint64_t bytes) { return disk_write(d, at, out + at, bytes, NULL); }
-static int read_at(struct disk *d, uint64_t at, uint64_t bytes) { return disk_read(d, at, in + at, bytes, NULL); }
+static int write_at(struct disk *d, uint64_t at, uint64_t bytes)
+{
+	return disk_write(d, at, out + at, bytes, NULL);
+}
+static int read_at(struct disk *d, uint64_t at, uint64_t bytes)
+{
+	return disk_read(d, at, in + at, bytes, NULL);
+}
 
 /* Which of the first 8 reads fail, as a string of '.' and 'x'. */
 static void assert_pattern(const char *word, const char *expected, int status)
@@ -231,7 +237,7 @@ static void test_short_is_a_smaller_disk(void **state)
 	disk_close(d);
 }
 
-/* --- what takes time: in virtual time, where it can be measured ------------------------------------------- */
+/* --- what takes time: in virtual time, where it can be measured -------------------------------------- */
 
 static int timed(void *arg)
 {
@@ -346,11 +352,20 @@ static void test_every_nth_operation_can_fail(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_eio_counts_from_one), T(test_eio_of_a_flush), T(test_vanish_is_for_ever), T(test_rot_flips_one_bit),
-		T(test_rot_in_scattered_buffers), T(test_rot_of_the_medium_heals_by_a_write),
-		T(test_lost_writes_are_acknowledged), T(test_misdirected_writes_go_elsewhere), T(test_torn_writes),
-		T(test_enospc), T(test_short_is_a_smaller_disk), T(test_slow_hang_and_models),
-		T(test_slow_does_not_block_the_submitter), T(test_every_nth_operation_can_fail),
+		T(test_eio_counts_from_one),
+		T(test_eio_of_a_flush),
+		T(test_vanish_is_for_ever),
+		T(test_rot_flips_one_bit),
+		T(test_rot_in_scattered_buffers),
+		T(test_rot_of_the_medium_heals_by_a_write),
+		T(test_lost_writes_are_acknowledged),
+		T(test_misdirected_writes_go_elsewhere),
+		T(test_torn_writes),
+		T(test_enospc),
+		T(test_short_is_a_smaller_disk),
+		T(test_slow_hang_and_models),
+		T(test_slow_does_not_block_the_submitter),
+		T(test_every_nth_operation_can_fail),
 	};
 	return cmocka_run_group_tests_name("disk fault", tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static struct disk *open_with(const char *where, struct disk_open_options o)
 	return d;
 }
 
-/* --- the same random work against every way of doing it ------------------------------------------------------ */
+/* --- the same random work against every way of doing it ---------------------------------------------- */
 
 #define SPAN (2 * MiB)
 
@@ -178,7 +178,8 @@ static int in_simulated_world(void *arg)
 	random_work(d, 99, 60);
 	disk_close(d);
 	struct disk *none;
-	assert_int_equal(try_open(path, &(struct disk_open_options){.engine = DISK_ENGINE_URING}, &none), ERR_UNSUPPORTED);
+	assert_int_equal(
+		try_open(path, &(struct disk_open_options){.engine = DISK_ENGINE_URING}, &none), ERR_UNSUPPORTED);
 	return 0;
 }
 
@@ -215,7 +216,7 @@ static void test_many_small_buffers_in_one_request(void **state)
 	free(back);
 }
 
-/* --- depth -------------------------------------------------------------------------------------------------------- */
+/* --- depth ------------------------------------------------------------------------------------------- */
 
 static void deep(struct disk *d, unsigned count)
 {
@@ -226,7 +227,8 @@ static void deep(struct disk *d, unsigned count)
 	fill(out, count * 4096, count);
 	for (unsigned pass = 0; pass < 2; pass++) {
 		for (unsigned i = 0; i < count; i++) {
-			disk_request_init(&r[i], pass ? DISK_READ : DISK_WRITE, i * 4096, (pass ? in : out) + i * 4096, 4096);
+			disk_request_init(
+				&r[i], pass ? DISK_READ : DISK_WRITE, i * 4096, (pass ? in : out) + i * 4096, 4096);
 			r[i].owner = NULL;
 			disk_queue_submit(q, d, &r[i]);
 		}
@@ -287,7 +289,7 @@ static void test_ring_and_timers_in_one_queue(void **state)
 	free(buffer);
 }
 
-/* --- what the traits say --------------------------------------------------------------------------------------------- */
+/* --- what the traits say ----------------------------------------------------------------------------- */
 
 static void test_direct_is_proved(void **state)
 {
@@ -359,7 +361,7 @@ static void test_without_io_uring(void **state)
 	disk_close(d);
 }
 
-/* --- trouble --------------------------------------------------------------------------------------------------------- */
+/* --- trouble ----------------------------------------------------------------------------------------- */
 
 static void test_a_file_that_shrinks(void **state)
 {
@@ -370,7 +372,8 @@ static void test_a_file_that_shrinks(void **state)
 				if (e == DISK_ENGINE_URING && !ring_here)
 					continue;
 				file_make(path, 8 * MiB, true);
-				struct disk *d = open_with(path, (struct disk_open_options){.engine = e, .buffered = buffered});
+				struct disk *d =
+					open_with(path, (struct disk_open_options){.engine = e, .buffered = buffered});
 				assert_ok(disk_read(d, MiB, buffer, 64 * KiB, &err), &err);
 				assert_int_equal(truncate(path, to ? MiB + 5000 : MiB), 0);
 				assert_int_equal(disk_read(d, MiB, buffer, 64 * KiB, &err), ERR_IO);
@@ -410,7 +413,8 @@ static void test_what_is_no_disk(void **state)
 	assert_not_opened(other, ERR_TOO_SMALL, "100 bytes long");
 	file_make(other, 1000000, false);
 	struct disk *d = open_with(other, (struct disk_open_options){0});
-	assert_int_equal(disk_traits(d)->size_bytes, 1000000 / disk_traits(d)->logical_bytes * disk_traits(d)->logical_bytes);
+	assert_int_equal(
+		disk_traits(d)->size_bytes, 1000000 / disk_traits(d)->logical_bytes * disk_traits(d)->logical_bytes);
 	disk_close(d);
 }
 
@@ -449,7 +453,8 @@ static void test_wrappers_over_a_file(void **state)
 {
 	char word[256];
 	uint8_t *out = aligned(8192), *in = aligned(8192);
-	snprintf(word, sizeof word, "%s+fault=rot,offset=100,nth=1+fault=eio,op=write,nth=2+trace=%s/trace", path, folder);
+	snprintf(word, sizeof word, "%s+fault=rot,offset=100,nth=1+fault=eio,op=write,nth=2+trace=%s/trace", path,
+		folder);
 	struct disk *d = open_word(word, &(struct disk_open_options){.exclusive = true});
 	fill(out, 8192, 8);
 	assert_string_equal(disk_traits(d)->name, path);
@@ -507,11 +512,20 @@ static void test_close_leaves_nothing_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_bytes_are_right_every_way), T(test_simulated_world_uses_no_ring),
-		T(test_many_small_buffers_in_one_request), T(test_more_in_flight_than_the_ring_holds),
-		T(test_ring_and_timers_in_one_queue), T(test_direct_is_proved), T(test_tmpfs_is_never_direct),
-		T(test_without_io_uring), T(test_a_file_that_shrinks), T(test_what_is_no_disk), T(test_exclusive_means_one),
-		T(test_read_only), T(test_wrappers_over_a_file), T(test_close_leaves_nothing_open),
+		T(test_bytes_are_right_every_way),
+		T(test_simulated_world_uses_no_ring),
+		T(test_many_small_buffers_in_one_request),
+		T(test_more_in_flight_than_the_ring_holds),
+		T(test_ring_and_timers_in_one_queue),
+		T(test_direct_is_proved),
+		T(test_tmpfs_is_never_direct),
+		T(test_without_io_uring),
+		T(test_a_file_that_shrinks),
+		T(test_what_is_no_disk),
+		T(test_exclusive_means_one),
+		T(test_read_only),
+		T(test_wrappers_over_a_file),
+		T(test_close_leaves_nothing_open),
 	};
 	return cmocka_run_group_tests_name("disk file", tests, NULL, NULL);
 }

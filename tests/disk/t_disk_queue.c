@@ -7,7 +7,10 @@
 
 static struct error err;
 
-static void setup_err(void) { error_clear(&err); }
+static void setup_err(void)
+{
+	error_clear(&err);
+}
 
 /* Many disks, some of them slow, random depth; then everything is read back. */
 struct slot {
@@ -60,8 +63,9 @@ static void keep_depth(struct disk **disks, struct disk_queue *q, unsigned depth
 
 static int many_disks(void *arg)
 {
-	static const char *const words[DISKS] = {"mem:1MiB", "mem:1MiB+fault=slow,ms=1", "mem:1MiB+fault=slow,ms=2,op=read",
-		"mem:1MiB+fault=slow,ms=0", "mem:1MiB", "mem:1MiB+fault=slow,ms=1,nth=3+fault=slow,ms=1", "mem:1MiB"};
+	static const char *const words[DISKS] = {"mem:1MiB", "mem:1MiB+fault=slow,ms=1",
+		"mem:1MiB+fault=slow,ms=2,op=read", "mem:1MiB+fault=slow,ms=0", "mem:1MiB",
+		"mem:1MiB+fault=slow,ms=1,nth=3+fault=slow,ms=1", "mem:1MiB"};
 	struct disk *disks[DISKS];
 	struct disk_queue *q;
 	(void)arg;
@@ -108,7 +112,7 @@ static void test_many_disks_simulated(void **state)
 	}
 }
 
-/* --- deadlines ------------------------------------------------------------------------------------------ */
+/* --- deadlines --------------------------------------------------------------------------------------- */
 
 static int deadlines(void *arg)
 {
@@ -155,7 +159,7 @@ static void test_deadlines_simulated(void **state)
 	assert_ok(os_simulate(&s, deadlines, NULL, &err), &err);
 }
 
-/* --- order: what is due first comes first -------------------------------------------------------------- */
+/* --- order: what is due first comes first ------------------------------------------------------------ */
 
 static int completion_order(void *arg)
 {
@@ -189,7 +193,7 @@ static void test_completion_order(void **state)
 	assert_ok(os_simulate(&s, completion_order, NULL, &err), &err);
 }
 
-/* --- many threads on one disk -------------------------------------------------------------------------- */
+/* --- many threads on one disk ------------------------------------------------------------------------ */
 
 #define WORKERS 4
 static struct disk *shared;
@@ -242,7 +246,7 @@ static void test_many_threads(void **state)
 	}
 }
 
-/* --- bad requests ------------------------------------------------------------------------------------------ */
+/* --- bad requests ------------------------------------------------------------------------------------ */
 
 static void test_bad_requests_come_back(void **state)
 {
@@ -251,10 +255,16 @@ static void test_bad_requests_come_back(void **state)
 		uint64_t offset, length;
 		int status;
 	} cases[] = {
-		{DISK_READ, 1, 512, ERR_USAGE}, {DISK_READ, 0, 511, ERR_USAGE}, {DISK_READ, MiB, 512, ERR_USAGE},
-		{DISK_READ, MiB - 512, 1024, ERR_USAGE}, {DISK_WRITE, UINT64_MAX - 511, 1024, ERR_USAGE},
-		{DISK_WRITE, UINT64_MAX & ~511ull, 512, ERR_USAGE}, {DISK_DISCARD, 0, 2 * MiB, ERR_USAGE},
-		{DISK_DISCARD, 512, 100, ERR_USAGE}, {DISK_READ, MiB - 512, 512, 0}, {DISK_READ, MiB, 0, 0},
+		{DISK_READ, 1, 512, ERR_USAGE},
+		{DISK_READ, 0, 511, ERR_USAGE},
+		{DISK_READ, MiB, 512, ERR_USAGE},
+		{DISK_READ, MiB - 512, 1024, ERR_USAGE},
+		{DISK_WRITE, UINT64_MAX - 511, 1024, ERR_USAGE},
+		{DISK_WRITE, UINT64_MAX & ~511ull, 512, ERR_USAGE},
+		{DISK_DISCARD, 0, 2 * MiB, ERR_USAGE},
+		{DISK_DISCARD, 512, 100, ERR_USAGE},
+		{DISK_READ, MiB - 512, 512, 0},
+		{DISK_READ, MiB, 0, 0},
 	};
 	setup_err();
 	struct disk *d = open_word("mem:1MiB", NULL);
@@ -262,7 +272,8 @@ static void test_bad_requests_come_back(void **state)
 	for (size_t i = 0; i < array_count(cases); i++) {
 		struct disk_request r;
 		struct disk_queue *q = disk_queue_of_thread(&err);
-		disk_request_init(&r, cases[i].op, cases[i].offset, cases[i].op == DISK_DISCARD ? NULL : buffer, cases[i].length);
+		disk_request_init(
+			&r, cases[i].op, cases[i].offset, cases[i].op == DISK_DISCARD ? NULL : buffer, cases[i].length);
 		disk_queue_submit(q, d, &r);
 		assert_ptr_equal(disk_queue_reap(q, UINT64_MAX), &r);
 		assert_int_equal(r.status, cases[i].status);

@@ -45,7 +45,8 @@ static int teardown(void **state)
 static bool loop_make(const char *options)
 {
 	char command[256];
-	snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin:/sbin losetup --show -f %s '%s' 2>/dev/null", options, path);
+	snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin:/sbin losetup --show -f %s '%s' 2>/dev/null", options,
+		path);
 	FILE *f = popen(command, "r");
 	if (!f)
 		return false;
@@ -56,15 +57,15 @@ static bool loop_make(const char *options)
 	return loop[0] != '\0';
 }
 
-#define need_root()                                                                               \
-	do {                                                                                      \
-		if (geteuid() != 0)                                                               \
-			skip_without("root", "this test is not run as root");                     \
+#define need_root()                                                                                                    \
+	do {                                                                                                           \
+		if (geteuid() != 0)                                                                                    \
+			skip_without("root", "this test is not run as root");                                          \
 	} while (0)
-#define need_loop(options)                                                                        \
-	do {                                                                                      \
-		if (!loop_make(options))                                                          \
-			skip_without("loop", "no loop device can be set up here");                \
+#define need_loop(options)                                                                                             \
+	do {                                                                                                           \
+		if (!loop_make(options))                                                                               \
+			skip_without("loop", "no loop device can be set up here");                                     \
 	} while (0)
 
 static int try_open(const char *where, struct disk_open_options o, struct disk **ret)
@@ -91,7 +92,7 @@ static void assert_refused(const struct disk_facts *f, const char *says)
 	error_clear(&err);
 }
 
-/* --- a full file system --------------------------------------------------------------------------------------- */
+/* --- a full file system ------------------------------------------------------------------------------ */
 
 static void test_no_space(void **state)
 {
@@ -125,7 +126,7 @@ static void test_no_space(void **state)
 	free(buffer);
 }
 
-/* --- loop devices -------------------------------------------------------------------------------------------------- */
+/* --- loop devices ------------------------------------------------------------------------------------ */
 
 static void test_a_block_device(void **state)
 {
@@ -300,8 +301,14 @@ static void test_the_disk_of_the_root(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_no_space), T(test_a_block_device), T(test_a_loop_device_with_direct_io), T(test_a_device_and_its_file),
-		T(test_mounted_things), T(test_partitions_of_a_disk), T(test_swap_in_use), T(test_the_disk_of_the_root),
+		T(test_no_space),
+		T(test_a_block_device),
+		T(test_a_loop_device_with_direct_io),
+		T(test_a_device_and_its_file),
+		T(test_mounted_things),
+		T(test_partitions_of_a_disk),
+		T(test_swap_in_use),
+		T(test_the_disk_of_the_root),
 	};
 	return cmocka_run_group_tests_name("disk as root", tests, NULL, NULL);
 }

@@ -42,7 +42,8 @@ static void test_good_words(void **state)
 		assert_int_equal(s->wrapper_count, cases[i].wrappers);
 		for (size_t k = 0; k < specs.count; k++) {
 			assert_int_equal(specs.items[k].index, k);
-			assert_null(strchr(specs.items[k].text, '*') && !cases[i].path ? "repeat left in the text" : NULL);
+			assert_null(
+				strchr(specs.items[k].text, '*') && !cases[i].path ? "repeat left in the text" : NULL);
 		}
 		disk_specs_release(&specs);
 		assert_int_equal(specs.count, 0);
@@ -111,7 +112,8 @@ static void test_each_mistake_has_its_sentence(void **state)
 		{"mem:1MiB+fault=eio,,", "no key \"\""},
 		{"mem:1MiB+fault=slow+model=hdd-7200-2008", "write +model=… before"},
 		{"mem:1MiB+model=hdd-7200-2008+model=hdd-7200-2008", "one model"},
-		{"mem:1MiB+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio", "more than 6 wrappers"},
+		{"mem:1MiB+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio+fault=eio",
+			"more than 6 wrappers"},
 	};
 	struct disk_specs specs = {0};
 	struct error err = ERROR_INIT;
@@ -160,8 +162,9 @@ static void test_model_shorthand(void **state)
 /* Words made of pieces of the grammar: whatever comes, it is accepted whole or refused with a sentence. */
 static void test_any_word_is_answered(void **state)
 {
-	static const char *const pieces[] = {"mem:", "64MiB", "+", "fault=", "eio", ",", "nth=", "1", "*", "8", "/dev/x", "model=",
-		"hdd-7200-2008", "trace=", "t", "=", "op=read", "sticky=1", "\xff", " ", "short", "offset=", "0", "18446744073709551616"};
+	static const char *const pieces[] = {"mem:", "64MiB", "+", "fault=", "eio", ",", "nth=", "1", "*", "8",
+		"/dev/x", "model=", "hdd-7200-2008", "trace=", "t", "=", "op=read", "sticky=1", "\xff", " ", "short",
+		"offset=", "0", "18446744073709551616"};
 	struct random r;
 	random_seed(&r, 5);
 	for (unsigned i = 0; i < 20000; i++) {

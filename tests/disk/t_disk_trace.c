@@ -169,8 +169,11 @@ static void test_bad_targets_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_one_line_a_request), T(test_can_be_read_while_it_grows), T(test_late_requests_are_traced),
-		T(test_each_repeat_has_its_file), T(test_bad_targets_are_refused),
+		T(test_one_line_a_request),
+		T(test_can_be_read_while_it_grows),
+		T(test_late_requests_are_traced),
+		T(test_each_repeat_has_its_file),
+		T(test_bad_targets_are_refused),
 	};
 	return cmocka_run_group_tests_name("disk trace", tests, NULL, NULL);
 }

@@ -19,11 +19,11 @@
 #define KiB 1024u
 #define MiB (1024u * 1024)
 
-#define assert_ok(call, err)                                                                      \
-	do {                                                                                      \
-		int rc_ = (call);                                                                 \
-		if (rc_ != 0)                                                                     \
-			fail_msg("%s: %s (%s)", #call, error_name(rc_), (err)->text);             \
+#define assert_ok(call, err)                                                                                           \
+	do {                                                                                                           \
+		int rc_ = (call);                                                                                      \
+		if (rc_ != 0)                                                                                          \
+			fail_msg("%s: %s (%s)", #call, error_name(rc_), (err)->text);                                  \
 	} while (0)
 
 static inline void fill(uint8_t *p, size_t bytes, uint64_t seed)
@@ -66,13 +66,13 @@ static inline bool is_required(const char *what)
 }
 
 /* Skips this case aloud, or fails it when REQUIRE names the thing that is missing. */
-#define skip_without(what, reason)                                                                \
-	do {                                                                                      \
-		if (is_required(what))                                                            \
-			fail_msg("REQUIRE names %s, but %s", what, reason);                       \
-		printf("SKIP: %s: %s\n", what, reason);                                           \
-		fflush(stdout);                                                                   \
-		skip();                                                                           \
+#define skip_without(what, reason)                                                                                     \
+	do {                                                                                                           \
+		if (is_required(what))                                                                                 \
+			fail_msg("REQUIRE names %s, but %s", what, reason);                                            \
+		printf("SKIP: %s: %s\n", what, reason);                                                                \
+		fflush(stdout);                                                                                        \
+		skip();                                                                                                \
 	} while (0)
 
 /* A folder that is gone after the test, in a place whose file system matters. */

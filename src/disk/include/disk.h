@@ -44,7 +44,7 @@ struct disk_request {
 	void *owner; /* for the caller */
 
 	/* Set when it is done. */
-	int status; /* 0, or an error code: ERR_IO, ERR_MEDIA, ERR_GONE, ERR_SPACE, ERR_TIMEOUT … */
+	int status;      /* 0, or an error code: ERR_IO, ERR_MEDIA, ERR_GONE, ERR_SPACE, ERR_TIMEOUT … */
 	const char *why; /* a constant phrase that says more than the code, or NULL */
 	uint64_t submit_ns, done_ns;
 
@@ -59,15 +59,17 @@ struct disk_request {
 	unsigned depth;
 	uint64_t entered_ns[DISK_LAYERS_MAX + 1]; /* by layer, the backend's first */
 	uint64_t arrival_ns;                      /* for models */
-	uint64_t word; /* for the layer that holds the request at the moment */
+	uint64_t word;                            /* for the layer that holds the request at the moment */
 };
 
 #define DISK_BUFFER_ALIGN 4096
 
-void disk_request_init(struct disk_request *r, enum disk_op op, uint64_t offset_bytes, void *buffer, uint64_t length_bytes);
-void disk_request_init_iov(struct disk_request *r, enum disk_op op, uint64_t offset_bytes, const struct iovec *iov, unsigned iov_count);
+void disk_request_init(
+	struct disk_request *r, enum disk_op op, uint64_t offset_bytes, void *buffer, uint64_t length_bytes);
+void disk_request_init_iov(
+	struct disk_request *r, enum disk_op op, uint64_t offset_bytes, const struct iovec *iov, unsigned iov_count);
 
-/* --- queues ------------------------------------------------------------------------------------- */
+/* --- queues ------------------------------------------------------------------------------------------ */
 
 int disk_queue_open(struct disk_queue **ret_queue, struct error *err);
 void disk_queue_close(struct disk_queue *q); /* nothing may be in flight */
@@ -91,7 +93,7 @@ int disk_discard(struct disk *d, uint64_t offset_bytes, uint64_t length_bytes, s
 /* Writes the sentence for a request that came back with a status. Returns the status. */
 int disk_request_error(const struct disk_request *r, struct error *err);
 
-/* --- what a disk is, promises and does ------------------------------------------------------------ */
+/* --- what a disk is, promises and does --------------------------------------------------------------- */
 
 struct disk_traits {
 	const char *name;   /* as the user named it, without wrappers: "/dev/sdb", "mem:256MiB", unique with #i */
@@ -107,7 +109,7 @@ struct disk_traits {
 	uint32_t atomic_bytes; /* a write of so much, aligned, is never torn */
 	bool direct;           /* the page cache is out of the way, proved by trying */
 	bool is_memory, is_modelled, is_block_device, rotating, read_only;
-	bool needs_flush;      /* completed writes may be lost without it */
+	bool needs_flush; /* completed writes may be lost without it */
 	bool discard_zeroes;
 };
 const struct disk_traits *disk_traits(const struct disk *d);
@@ -118,8 +120,8 @@ struct disk_op_counters {
 };
 struct disk_counters {
 	struct disk_op_counters op[DISK_OP_COUNT];
-	uint64_t busy_ns; /* time with at least one request in flight */
-	uint64_t unaligned_physical; /* writes that were not whole physical sectors */
+	uint64_t busy_ns;                 /* time with at least one request in flight */
+	uint64_t unaligned_physical;      /* writes that were not whole physical sectors */
 	uint64_t late_ns_sum, late_count; /* models on the real clock: completions delivered after they were due */
 };
 void disk_counters(const struct disk *d, struct disk_counters *ret);
@@ -147,9 +149,9 @@ struct disk_wrapper_spec {
 	char value[256]; /* what stands behind the '=' */
 };
 struct disk_spec {
-	char *text;   /* of this one disk */
-	char *name;   /* without wrappers, memory disks numbered through the list: "mem:256MiB#3" */
-	char *path;   /* NULL for memory */
+	char *text; /* of this one disk */
+	char *name; /* without wrappers, memory disks numbered through the list: "mem:256MiB#3" */
+	char *path; /* NULL for memory */
 	uint64_t memory_bytes;
 	unsigned index; /* which of *N, from 0 */
 	unsigned wrapper_count;
@@ -169,11 +171,12 @@ void disk_specs_release(struct disk_specs *list);
 enum disk_engine { DISK_ENGINE_AUTO, DISK_ENGINE_URING, DISK_ENGINE_THREADS };
 struct disk_open_options {
 	bool read_only;
-	bool exclusive;     /* O_EXCL on a block device, flock on a file, while it is open */
-	bool buffered;      /* do not even try O_DIRECT */
+	bool exclusive; /* O_EXCL on a block device, flock on a file, while it is open */
+	bool buffered;  /* do not even try O_DIRECT */
 	enum disk_engine engine;
 };
-int disk_open(const struct disk_spec *spec, const struct disk_open_options *options, struct disk **ret_disk, struct error *err);
+int disk_open(const struct disk_spec *spec, const struct disk_open_options *options, struct disk **ret_disk,
+	struct error *err);
 /* A memory disk without the grammar, for tests: zero filled, 512-byte sectors unless physical_bytes says more. */
 int disk_open_memory(const char *name, uint64_t size_bytes, struct disk **ret_disk, struct error *err);
 
@@ -195,16 +198,17 @@ const struct disk_model_info *disk_model_info(size_t index);
 /* What is known of a path before anything is written to it. */
 struct disk_facts {
 	char path[256];
-	char real_path[256];      /* symlinks resolved */
+	char real_path[256];                       /* symlinks resolved */
 	char model[64], serial[64], transport[16]; /* sysfs, "" when unknown */
-	char signature[64];       /* "ext4", "gpt", "mdraid", "LVM2_member", "zfs_member", "spindle array NAME", "ambivalent"; "" none */
+	char signature[64]; /* "ext4", "gpt", "mdraid", "LVM2_member", "zfs_member", "spindle array NAME", "ambivalent";
+			       "" none */
 	uint64_t signature_offset_bytes;
-	char in_use[256];         /* "mounted on /home", "swap", "held by md0", "open exclusively elsewhere"; "" when free */
+	char in_use[256]; /* "mounted on /home", "swap", "held by md0", "open exclusively elsewhere"; "" when free */
 	uint64_t size_bytes;
 	uint32_t logical_bytes, physical_bytes;
 	bool exists, is_block_device, is_directory, rotating;
-	bool empty;               /* first and last MiB, and 64 samples between, are zero or holes */
-	uint64_t device, inode;   /* identity, so that one disk under two names is found */
+	bool empty;             /* first and last MiB, and 64 samples between, are zero or holes */
+	uint64_t device, inode; /* identity, so that one disk under two names is found */
 };
 int disk_inspect(const char *path, struct disk_facts *ret, struct error *err);
 /* ERR_REFUSED with the reason when writing to the path would touch what is not ours: mounted, held, swap, a

@@ -58,12 +58,14 @@ void disk__submit_below(struct disk *d, struct disk_request *r);
 int disk__run_below(struct disk *d, struct disk_request *r);
 
 /* `done` finds `word` in r->word. One frame a wrapper at most. */
-void disk__push(struct disk_request *r, struct disk *d, void (*done)(struct disk *d, struct disk_request *r), uint64_t word);
+void disk__push(
+	struct disk_request *r, struct disk *d, void (*done)(struct disk *d, struct disk_request *r), uint64_t word);
 /* The operation of the layer that has the request (r->current) is over. On any thread. */
 void disk__complete(struct disk_request *r, int status);
 
 /* Opening each kind; `args` is what stands behind the '=' in the grammar. Each takes over `below` on success. */
-int disk__file_open(const struct disk_spec *spec, const struct disk_open_options *o, struct disk **ret, struct error *err);
+int disk__file_open(
+	const struct disk_spec *spec, const struct disk_open_options *o, struct disk **ret, struct error *err);
 int disk__memory_open(const char *name, const char *spec, uint64_t size_bytes, struct disk **ret, struct error *err);
 int disk__model_wrap(struct disk *below, const char *args, unsigned index, struct disk **ret, struct error *err);
 int disk__fault_wrap(struct disk *below, const char *args, unsigned index, struct disk **ret, struct error *err);
