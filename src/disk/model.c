@@ -127,11 +127,15 @@ static void buses_enter(void)
 		;
 }
 
-static void buses_leave(void) { atomic_flag_clear(&buses_lock); }
+static void buses_leave(void)
+{
+	atomic_flag_clear(&buses_lock);
+}
 
 static struct model_bus *bus_find(const char *id)
 {
-	list_for_each(&buses, node) {
+	list_for_each(&buses, node)
+	{
 		struct model_bus *bus = container_of(node, struct model_bus, link);
 		if (strcmp(bus->id, id) == 0 && bus->simulated == os_is_simulated())
 			return bus;
@@ -163,7 +167,8 @@ int model__bus_get(const char *id, double mb_per_s, struct model_bus **ret_bus, 
 
 	free(fresh);
 	if (found_mb_per_s != mb_per_s)
-		return error_set(err, ERR_USAGE, "bus '%s' was given %g MB/s for one disk and %g MB/s for another", id, found_mb_per_s, mb_per_s);
+		return error_set(err, ERR_USAGE, "bus '%s' was given %g MB/s for one disk and %g MB/s for another", id,
+			found_mb_per_s, mb_per_s);
 	*ret_bus = bus;
 	return 0;
 }
@@ -237,7 +242,10 @@ static void model_submit(struct disk *d, struct disk_request *r)
 }
 
 /* The time is that of the caller: whoever calls run has a wrapper of its own. */
-static int model_run(struct disk *d, struct disk_request *r) { return disk__run_below(d, r); }
+static int model_run(struct disk *d, struct disk_request *r)
+{
+	return disk__run_below(d, r);
+}
 
 static void note_lateness(struct model *m, uint64_t late_ns_sum, unsigned count, uint64_t now_ns)
 {
@@ -304,9 +312,11 @@ static const struct disk_ops model_ops = {
 static int check_against_below(const struct model_params *p, const struct disk_traits *t, struct error *err)
 {
 	if (t->logical_bytes > p->logical_bytes)
-		return error_set(err, ERR_USAGE, "%s has sectors of %u bytes; a model on it cannot have logical=%u", t->name, t->logical_bytes, p->logical_bytes);
+		return error_set(err, ERR_USAGE, "%s has sectors of %u bytes; a model on it cannot have logical=%u",
+			t->name, t->logical_bytes, p->logical_bytes);
 	if (t->size_bytes < p->physical_bytes)
-		return error_set(err, ERR_TOO_SMALL, "%s holds %llu bytes, less than one sector of the model (%u bytes)", t->name,
+		return error_set(err, ERR_TOO_SMALL,
+			"%s holds %llu bytes, less than one sector of the model (%u bytes)", t->name,
 			(unsigned long long)t->size_bytes, p->physical_bytes);
 	return 0;
 }
@@ -343,7 +353,8 @@ int disk__model_wrap(struct disk *below, const char *args, unsigned index, struc
 	if (p.bus[0] != 0)
 		status = model__bus_get(p.bus, p.bus_mb_per_s, &bus, err);
 	if (status == 0)
-		status = (p.info.rotating ? model__hdd_new : model__flash_new)(&p, traits.size_bytes, index, &m->machine, err);
+		status = (p.info.rotating ? model__hdd_new : model__flash_new)(
+			&p, traits.size_bytes, index, &m->machine, err);
 	if (status != 0) {
 		model__bus_put(bus);
 		free(m);

@@ -89,8 +89,9 @@ static double read_due_ns(struct flash *f, const struct disk_request *r)
 	double passed_ns = controller_ns(&f->read_free_ns, r->arrival_ns, f->read_command_ns, bytes_ns);
 	if (continues_stream(f, r))
 		return passed_ns + f->overhead_ns;
-	double started_ns = passed_ns - bytes_ns;
-	return max_of(passed_ns, dies_read_ns(f, r, max_of(started_ns, (double)r->arrival_ns))) + f->overhead_ns;
+	double started_ns = max_of(passed_ns - bytes_ns, (double)r->arrival_ns);
+	double dies_ns = dies_read_ns(f, r, started_ns);
+	return max_of(passed_ns, dies_ns) + f->overhead_ns;
 }
 
 static double write_due_ns(struct flash *f, const struct disk_request *r)
@@ -99,8 +100,10 @@ static double write_due_ns(struct flash *f, const struct disk_request *r)
 	uint64_t whole = round_up_u64(end, f->physical_bytes) - round_down_u64(start, f->physical_bytes);
 	double bytes_ns = (double)whole * f->write_ns_per_byte;
 	double started_ns = max_of(f->write_free_ns, (double)r->arrival_ns);
-	double cliff_ns = model__cliff_add(&f->cliff, (uint64_t)started_ns, whole, max_of(bytes_ns, f->write_command_ns));
-	double passed_ns = controller_ns(&f->write_free_ns, r->arrival_ns, f->write_command_ns + cliff_ns, bytes_ns + cliff_ns);
+	double cliff_ns =
+		model__cliff_add(&f->cliff, (uint64_t)started_ns, whole, max_of(bytes_ns, f->write_command_ns));
+	double passed_ns =
+		controller_ns(&f->write_free_ns, r->arrival_ns, f->write_command_ns + cliff_ns, bytes_ns + cliff_ns);
 	if (whole != r->length_bytes)
 		passed_ns += f->read_page_ns;
 	f->written_ns = max_of(f->written_ns, (uint64_t)passed_ns);
@@ -128,13 +131,20 @@ static void flash_accept(struct machine *m, struct disk_request *r)
 	machine__finish(m, r, max_of((uint64_t)(due_ns + 0.5), bus_ns));
 }
 
-static uint64_t flash_next_event_ns(const struct machine *m) { return UINT64_MAX; }
+static uint64_t flash_next_event_ns(const struct machine *m)
+{
+	return UINT64_MAX;
+}
 static void flash_step(struct machine *m) {}
-static void flash_free(struct machine *m) { free(container_of(m, struct flash, base)); }
+static void flash_free(struct machine *m)
+{
+	free(container_of(m, struct flash, base));
+}
 
 static const struct machine_ops flash_ops = {flash_accept, flash_next_event_ns, flash_step, flash_free};
 
-int model__flash_new(const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err)
+int model__flash_new(
+	const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err)
 {
 	struct flash *f = calloc(1, sizeof(*f));
 	if (!f)
@@ -148,11 +158,13 @@ int model__flash_new(const struct model_params *p, uint64_t size_bytes, uint64_t
 	f->write_ns_per_byte = 1e3 / p->write_mb_per_s;
 	f->overhead_ns = p->overhead_us * 1e3;
 	/* At depth 1 a read takes read_us and a write write_us, all in all. */
-	f->read_page_ns = max_of(p->read_us * 1e3 - f->overhead_ns - f->read_command_ns, 1e3);
+	double bytes_ns = 4096 * f->read_ns_per_byte, started_ns = max_of(f->read_command_ns - bytes_ns, 0.0);
+	f->read_page_ns = max_of(p->read_us * 1e3 - f->overhead_ns - started_ns, 1e3);
 	f->write_ack_ns = max_of(p->write_us * 1e3 - f->write_command_ns, 0.0);
 	f->flush_ns = p->flush_ms * 1e6;
 	f->physical_bytes = p->physical_bytes;
-	f->cliff = (struct model_cliff){.burst_bytes = (double)p->burst_bytes, .drain_bytes_per_ns = p->after_mb_per_s / 1e3};
+	f->cliff = (struct model_cliff){
+		.burst_bytes = (double)p->burst_bytes, .drain_bytes_per_ns = p->after_mb_per_s / 1e3};
 	f->die_count = min_of(max_of(p->dies, 1u), (unsigned)DIES_MAX);
 	*ret = &f->base;
 	return 0;

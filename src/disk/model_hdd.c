@@ -19,8 +19,9 @@
  * Head. One thing at a time: a read, a piece of the write cache, or (free again at any moment) reading ahead.
  * When it becomes free it takes what it can reach first, seek and rotation together (SATF: Jacobson and Wilkes,
  * "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991; Seltzer, Chen and Ousterhout,
- * "Disk scheduling revisited", 1990), among the 32 oldest requests (SATA and SCSI tags), and no request
- * waits for more than half a second while others pass it.
+ * "Disk scheduling revisited", 1990), among the 32 oldest requests (SATA and SCSI tags). When the oldest has waited
+ * for half a second, every fourth service is for the oldest: nobody starves, and a queue that is long for good
+ * does not fall back to first come, first served.
  *
  * Track buffer. A few segments, each a window behind one reader. With nothing else to do the head goes on
  * reading behind the last read, up to a segment's size, so a sequential reader that pauses for
@@ -49,7 +50,11 @@
 #define PIECE_BYTES (256u << 10)
 #define LINK_PIECE_BYTES (1u << 20)
 #define AGE_LIMIT_NS 500000000ull
+#define EXTENT_AGE_LIMIT_NS 3000000000ull /* nobody waits for it */
+#define AGE_SHARE 4                       /* while the oldest is older than that, every so manyth service is for it */
 #define ANTICIPATION_NS 2000000ull
+#define CACHE_SHARE 32
+#define CACHE_LEAST_BYTES (2u << 20)
 #define TURN_ROTATIONS 6 /* how long reads or extents may pass the others when both are urgent */
 #define SHORT_SEEK 0.3   /* of the stroke; longer seeks are on the line */
 #define SLACK_NS 200.0   /* rounding must not cost a rotation */
@@ -92,7 +97,7 @@ struct hdd {
 	unsigned zone_count;
 	double rotation_ns, per_rotation, phase_ns;
 	double seek_a_ns, seek_b_ns, seek_line_ns, seek_slope_ns; /* a + b√d; line + slope × d */
-	double write_settle_ns, overhead_ns, link_ns_per_byte, flush_ns;
+	double plan_margin_ns, write_settle_ns, overhead_ns, link_ns_per_byte, flush_ns;
 	uint32_t physical_bytes;
 	struct model_cliff cliff;
 
@@ -103,10 +108,11 @@ struct hdd {
 	uint64_t work_end_bytes;
 	uint64_t turn_ns; /* since when the same kind of work is done */
 	bool turn_writes;
+	unsigned since_oldest; /* services since one was for the oldest because of its age */
 
-	bool ahead;             /* reading ahead, in segments[ahead_segment] */
+	bool ahead; /* reading ahead, in segments[ahead_segment] */
 	unsigned ahead_segment;
-	double ahead_t_ns;      /* the place (its t) at ahead_since_ns */
+	double ahead_t_ns; /* the place (its t) at ahead_since_ns */
 	double ahead_since_ns;
 	uint64_t ahead_limit_bytes;
 	struct segment segments[SEGMENTS_MAX];
@@ -124,14 +130,23 @@ struct hdd {
 	uint64_t link_free_ns, link_bytes;
 	struct list flushes; /* word: the last epoch that it waits for */
 	unsigned epoch;
-	uint64_t changed_ns; /* when there was last something new to write back */
+	uint64_t changed_ns;    /* when there was last something new to write back */
 	struct extent *extents; /* in order of age */
 	unsigned extent_count, extents_max, destage_window;
 };
 
-static uint64_t end_of(const struct disk_request *r) { return r->offset_bytes + r->length_bytes; }
-static struct disk_request *first_of(const struct list *l) { return container_of(l->next, struct disk_request, link); }
-static uint64_t ns_of(double ns) { return (uint64_t)(ns + 0.5); }
+static uint64_t end_of(const struct disk_request *r)
+{
+	return r->offset_bytes + r->length_bytes;
+}
+static struct disk_request *first_of(const struct list *l)
+{
+	return container_of(l->next, struct disk_request, link);
+}
+static uint64_t ns_of(double ns)
+{
+	return (uint64_t)(ns + 0.5);
+}
 
 /* --- geometry ------------------------------------------------------------------------------------------ */
 
@@ -270,16 +285,19 @@ static struct head head_at(const struct hdd *h, uint64_t at_ns)
 	return head;
 }
 
-/* From the moment for which `from` was taken until the first byte at `to` passes below the head. */
-static double reach_ns(const struct hdd *h, const struct head *from, const struct place *to, bool write)
+/* From the moment for which `from` was taken until the first byte at `to` passes below the head. `margin_ns` is what
+ * planning adds to a seek: a drive that counted on the typical seek would miss every slower one by a rotation. */
+static double reach_ns(
+	const struct hdd *h, const struct head *from, const struct place *to, bool write, double margin_ns)
 {
 	double ahead_ns = to->t_ns - from->place.t_ns;
 	if (from->streaming && fabs(ahead_ns) < SLACK_NS)
 		return 0; /* HDD-4 */
 	bool same_track = (int64_t)(to->t_ns * h->per_rotation) == (int64_t)(from->place.t_ns * h->per_rotation);
 	double seek = same_track ? 0 : seek_ns(h, fabs(to->c - from->place.c)) + (write ? h->write_settle_ns : 0);
+	double margin = same_track ? 0 : margin_ns;
 	double wait = to->angle_ns - from->angle_ns - seek;
-	while (wait < -SLACK_NS)
+	while (wait < margin - SLACK_NS)
 		wait += h->rotation_ns;
 	double reach = seek + max_of(wait, 0.0);
 	return from->streaming && ahead_ns >= 0 ? min_of(reach, ahead_ns) : reach;
@@ -320,7 +338,7 @@ static void ahead_extend(struct hdd *h, uint64_t taken_bytes, uint64_t at_ns)
 	if (!streaming && (double)at_ns >= h->ahead_since_ns) {
 		/* It stood still at the old limit; that place comes by again within a rotation. */
 		struct head here = head_at(h, at_ns);
-		h->ahead_since_ns = (double)at_ns + reach_ns(h, &here, &here.place, false);
+		h->ahead_since_ns = (double)at_ns + reach_ns(h, &here, &here.place, false, 0);
 		h->ahead_t_ns = t;
 	}
 	h->ahead_limit_bytes = limit;
@@ -386,7 +404,10 @@ static bool pressed(const struct hdd *h)
 	       h->extent_count > h->extents_max / 4 * 3;
 }
 
-static bool extent_in_work(const struct hdd *h, unsigned i) { return h->work == HEAD_EXTENT && h->work_index == i; }
+static bool extent_in_work(const struct hdd *h, unsigned i)
+{
+	return h->work == HEAD_EXTENT && h->work_index == i;
+}
 
 /* HDD-2, HDD-3. */
 static void extents_add(struct hdd *h, uint64_t start_bytes, uint64_t end_bytes, uint64_t at_ns)
@@ -412,7 +433,8 @@ static void extents_add(struct hdd *h, uint64_t start_bytes, uint64_t end_bytes,
 		}
 	}
 	sp_assert(h->extent_count < h->extents_max);
-	h->extents[h->extent_count++] = (struct extent){start_bytes, end_bytes, at_ns, h->epoch, place_of(h, start_bytes)};
+	h->extents[h->extent_count++] =
+		(struct extent){start_bytes, end_bytes, at_ns, h->epoch, place_of(h, start_bytes)};
 	h->dirty_bytes += end_bytes - start_bytes;
 }
 
@@ -436,7 +458,8 @@ static void link_start(struct hdd *h, uint64_t at_ns)
 		return;
 	uint64_t start_ns = max_of(max_of(at_ns, h->link_free_ns), r->arrival_ns);
 	double take_ns = (double)bytes * h->link_ns_per_byte + (r->word == 0 ? h->overhead_ns : 0);
-	h->link_free_ns = max_of(start_ns + ns_of(take_ns), model__bus_take(h->base.bus, start_ns, bytes));
+	uint64_t bus_ns = model__bus_take(h->base.bus, start_ns, bytes);
+	h->link_free_ns = max_of(start_ns + ns_of(take_ns), bus_ns);
 	h->link_bytes = bytes;
 	h->link_busy = true;
 }
@@ -474,28 +497,31 @@ static void flushes_check(struct hdd *h, uint64_t at_ns)
 struct choice {
 	enum head_work work;
 	unsigned index;
-	double reach_ns;
+	double reach_ns; /* as planned, in the end as it will be */
 };
 
-static bool tag_writes(const struct tag *tag) { return tag->r->op == DISK_WRITE; }
+static bool tag_writes(const struct tag *tag)
+{
+	return tag->r->op == DISK_WRITE;
+}
 
 /* A tag whose start is in the buffer that is just being filled goes on from where that has come to. */
-static double tag_reach_ns(const struct hdd *h, const struct head *head, const struct tag *tag)
+static double tag_reach_ns(const struct hdd *h, const struct head *head, const struct tag *tag, double margin_ns)
 {
 	if (h->ahead && !tag_writes(tag) && head->bytes >= tag->start_bytes &&
 		tag->start_bytes >= h->segments[h->ahead_segment].start_bytes)
-		return reach_ns(h, head, &head->place, false);
-	return reach_ns(h, head, &tag->place, tag_writes(tag));
+		return reach_ns(h, head, &head->place, false, 0);
+	return reach_ns(h, head, &tag->place, tag_writes(tag), margin_ns);
 }
 
 static struct choice best_tag(const struct hdd *h, const struct head *head, uint64_t at_ns)
 {
 	struct choice best = {HEAD_FREE, 0, INFINITY};
 	for (unsigned i = 0; i < h->tag_count; i++) {
-		double reach = tag_reach_ns(h, head, &h->tags[i]);
+		double reach = tag_reach_ns(h, head, &h->tags[i], h->plan_margin_ns);
 		if (reach < best.reach_ns)
 			best = (struct choice){HEAD_TAG, i, reach};
-		if (i == 0 && at_ns > h->tags[0].r->arrival_ns + AGE_LIMIT_NS)
+		if (i == 0 && h->since_oldest >= AGE_SHARE && at_ns > h->tags[0].r->arrival_ns + AGE_LIMIT_NS)
 			break;
 	}
 	return best;
@@ -511,10 +537,10 @@ static struct choice best_extent(const struct hdd *h, const struct head *head, u
 		const struct extent *e = &h->extents[i];
 		if (e->epoch > last_epoch)
 			continue;
-		double reach = reach_ns(h, head, &e->place, true);
+		double reach = reach_ns(h, head, &e->place, true, h->plan_margin_ns);
 		if (reach < best.reach_ns)
 			best = (struct choice){HEAD_EXTENT, i, reach};
-		if (considered++ == 0 && at_ns > e->created_ns + 2 * AGE_LIMIT_NS)
+		if (considered++ == 0 && h->since_oldest >= AGE_SHARE && at_ns > e->created_ns + EXTENT_AGE_LIMIT_NS)
 			break;
 	}
 	return best;
@@ -535,7 +561,10 @@ static struct choice choose(struct hdd *h, const struct head *head, uint64_t at_
 	return write ? extent : tag;
 }
 
-static bool aligned(const struct hdd *h, uint64_t bytes) { return bytes % h->physical_bytes == 0; }
+static bool aligned(const struct hdd *h, uint64_t bytes)
+{
+	return bytes % h->physical_bytes == 0;
+}
 
 /* From the first byte below the head to the last one written. */
 static double write_ns(struct hdd *h, uint64_t start_bytes, uint64_t end_bytes, uint64_t at_ns)
@@ -562,8 +591,9 @@ static double serve_extent(struct hdd *h, const struct choice *c, uint64_t at_ns
 {
 	struct extent *e = &h->extents[c->index];
 	uint64_t end = min_of(e->end_bytes, round_down_u64(e->start_bytes, PIECE_BYTES) + PIECE_BYTES);
-	uint64_t whole = round_down_u64(end, h->physical_bytes); /* more may come for the rest of that sector */
-	h->work_end_bytes = whole > e->start_bytes ? whole : end;
+	uint64_t whole =
+		round_down_u64(end, h->physical_bytes); /* of a stream: more comes for the rest of that sector */
+	h->work_end_bytes = whole > e->start_bytes + PIECE_BYTES / 4 ? whole : end;
 	return write_ns(h, e->start_bytes, h->work_end_bytes, at_ns + ns_of(c->reach_ns));
 }
 
@@ -575,6 +605,10 @@ static void head_start(struct hdd *h, uint64_t at_ns)
 	struct choice c = choose(h, &head, at_ns);
 	if (c.work == HEAD_FREE)
 		return;
+	if (c.work == HEAD_TAG)
+		c.reach_ns = tag_reach_ns(h, &head, &h->tags[c.index], 0);
+	else
+		c.reach_ns = reach_ns(h, &head, &h->extents[c.index].place, true, 0);
 	double ns = c.work == HEAD_TAG ? serve_tag(h, &head, &c, at_ns) : serve_extent(h, &c, at_ns);
 	ahead_stop(h, at_ns);
 	bool writes = c.work == HEAD_EXTENT;
@@ -582,6 +616,7 @@ static void head_start(struct hdd *h, uint64_t at_ns)
 		h->turn_writes = writes;
 		h->turn_ns = at_ns;
 	}
+	h->since_oldest = c.index == 0 ? 1 : h->since_oldest + 1;
 	h->work = c.work;
 	h->work_index = c.index;
 	h->free_ns = at_ns + ns_of(c.reach_ns + ns);
@@ -604,7 +639,8 @@ static void tag_done(struct hdd *h)
 	}
 	uint64_t media_ns = (uint64_t)((double)tag.r->length_bytes * h->link_ns_per_byte);
 	uint64_t bus_start_ns = max_of(h->free_ns - min_of(media_ns, h->free_ns), tag.r->arrival_ns);
-	machine__finish(&h->base, tag.r, max_of(h->free_ns, model__bus_take(h->base.bus, bus_start_ns, tag.r->length_bytes)));
+	uint64_t bus_ns = model__bus_take(h->base.bus, bus_start_ns, tag.r->length_bytes);
+	machine__finish(&h->base, tag.r, max_of(h->free_ns, bus_ns));
 	if (!list_is_empty(&h->untagged)) {
 		struct disk_request *r = first_of(&h->untagged);
 		list_remove(&r->link);
@@ -651,7 +687,10 @@ static uint64_t destage_start_ns(const struct hdd *h)
 	return pressed(h) ? start_ns : max_of(start_ns, h->last_read_ns + ANTICIPATION_NS);
 }
 
-static uint64_t head_event_ns(const struct hdd *h) { return h->work != HEAD_FREE ? h->free_ns : destage_start_ns(h); }
+static uint64_t head_event_ns(const struct hdd *h)
+{
+	return h->work != HEAD_FREE ? h->free_ns : destage_start_ns(h);
+}
 
 static uint64_t hdd_next_event_ns(const struct machine *m)
 {
@@ -751,19 +790,29 @@ static void hdd_free(struct machine *m)
 
 static const struct machine_ops hdd_ops = {hdd_accept, hdd_next_event_ns, hdd_step, hdd_free};
 
+/* A drive's cache is a hundred-thousandth of its capacity. On a small backing the whole of it would hold a good
+ * part of the data, and every test would measure the cache; so it is cut, unless it was asked for. */
+static uint64_t cache_of(const struct model_params *p, uint64_t size_bytes)
+{
+	uint64_t most_bytes = max_of(size_bytes / CACHE_SHARE, (uint64_t)CACHE_LEAST_BYTES);
+	return p->cache_given ? p->cache_bytes : min_of(p->cache_bytes, most_bytes);
+}
+
 static void cache_make(struct hdd *h, const struct model_params *p)
 {
-	uint64_t buffer_bytes = p->cache_bytes / 2; /* the other half is the write cache */
+	uint64_t cache_bytes = cache_of(p, h->size_bytes);
+	uint64_t buffer_bytes = cache_bytes / 2; /* the other half is the write cache */
 	if (buffer_bytes < 1u << 20)
 		buffer_bytes = 1u << 20;
 	h->segment_count = min_of(max_of(p->read_segments, 1u), (unsigned)SEGMENTS_MAX);
 	h->segment_bytes = buffer_bytes / h->segment_count;
-	h->cache_bytes = p->cache_bytes / 2;
+	h->cache_bytes = cache_bytes / 2;
 	h->extents_max = max_of(p->write_extents, 2u);
 	h->destage_window = max_of(p->destage_window, 1u);
 }
 
-int model__hdd_new(const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err)
+int model__hdd_new(
+	const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err)
 {
 	struct hdd *h = calloc(1, sizeof(*h));
 	if (!h)
@@ -782,11 +831,13 @@ int model__hdd_new(const struct model_params *p, uint64_t size_bytes, uint64_t s
 	zones_make(h, p);
 	seek_curve_make(h, p);
 	h->write_settle_ns = p->write_settle_ms * 1e6;
+	h->plan_margin_ns = p->plan_margin_ms * 1e6;
 	h->overhead_ns = p->overhead_us * 1e3;
 	h->link_ns_per_byte = 1e3 / p->link_mb_per_s;
 	h->flush_ns = p->flush_ms * 1e6;
 	h->physical_bytes = p->physical_bytes;
-	h->cliff = (struct model_cliff){.burst_bytes = (double)p->burst_bytes, .drain_bytes_per_ns = p->after_mb_per_s / 1e3};
+	h->cliff = (struct model_cliff){
+		.burst_bytes = (double)p->burst_bytes, .drain_bytes_per_ns = p->after_mb_per_s / 1e3};
 	cache_make(h, p);
 	h->extents = calloc(h->extents_max, sizeof(*h->extents));
 	if (!h->extents) {

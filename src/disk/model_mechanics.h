@@ -11,20 +11,22 @@
 struct model_params {
 	struct disk_model_info info;
 	uint32_t logical_bytes, physical_bytes;
-	uint64_t cache_bytes; /* of RAM in the drive; 0: no write cache, and a small read buffer */
-	double link_mb_per_s; /* interface */
-	double overhead_us;   /* command processing */
-	double flush_ms;      /* of a flush beyond the writing itself */
-	uint64_t burst_bytes; /* media cache (SMR) or SLC cache (flash); 0: none */
+	uint64_t cache_bytes;  /* of RAM in the drive; 0: no write cache, and a small read buffer */
+	bool cache_given;      /* asked for, not the drive's own */
+	double link_mb_per_s;  /* interface */
+	double overhead_us;    /* command processing */
+	double flush_ms;       /* of a flush beyond the writing itself */
+	uint64_t burst_bytes;  /* media cache (SMR) or SLC cache (flash); 0: none */
 	double after_mb_per_s; /* writes once it is full, and how fast it empties */
 
 	/* rotating */
 	unsigned zones; /* 0: the outer rate everywhere */
 	double seek_track_ms, seek_full_ms;
-	double write_settle_ms;     /* writes need the head nearer the middle of the track */
-	unsigned read_segments;     /* of the track buffer, for so many sequential streams */
-	unsigned write_extents;     /* places that the write cache can remember */
-	unsigned destage_window;    /* of those, how many are considered for the next write to the medium */
+	double write_settle_ms;  /* writes need the head nearer the middle of the track */
+	double plan_margin_ms;   /* slowest less typical seek: what the drive's own planning allows for */
+	unsigned read_segments;  /* of the track buffer, for so many sequential streams */
+	unsigned write_extents;  /* places that the write cache can remember */
+	unsigned destage_window; /* of those, how many are considered for the next write to the medium */
 
 	/* flash; info.outer_mb_per_s is the sequential read rate */
 	double write_mb_per_s;
@@ -68,20 +70,22 @@ double model__cliff_add(struct model_cliff *c, uint64_t start_ns, uint64_t bytes
  * a request that it holds. Events are handled lazily: at the latest before the next request is accepted. */
 struct machine {
 	const struct machine_ops *ops;
-	struct list done; /* by done_ns */
-	unsigned held;    /* requests without a due time */
+	struct list done;      /* by done_ns */
+	unsigned held;         /* requests without a due time */
 	struct model_bus *bus; /* owned by the wrapper */
 };
 
 struct machine_ops {
 	void (*accept)(struct machine *m, struct disk_request *r); /* after all events up to its arrival */
-	uint64_t (*next_event_ns)(const struct machine *m);          /* UINT64_MAX: none */
-	void (*step)(struct machine *m);                             /* handles that event */
+	uint64_t (*next_event_ns)(const struct machine *m);        /* UINT64_MAX: none */
+	void (*step)(struct machine *m);                           /* handles that event */
 	void (*free)(struct machine *m);
 };
 
-int model__hdd_new(const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err);
-int model__flash_new(const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err);
+int model__hdd_new(
+	const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err);
+int model__flash_new(
+	const struct model_params *p, uint64_t size_bytes, uint64_t seed, struct machine **ret, struct error *err);
 
 /* For machines: the request is through and due then. */
 void machine__finish(struct machine *m, struct disk_request *r, uint64_t due_ns);

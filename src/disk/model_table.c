@@ -12,17 +12,19 @@
 
 static const struct model_params models[] = {
 	{
-		.info = {
-			.name = "hdd-7200-2008",
-			.summary = "7200 rpm SATA disk of 250 GB, about 2008, 55 MB/s",
-			.source = "rate: eight-disk comparison of 2008; mechanics: Hitachi Deskstar T7K250, 7K500 and 60GXP specifications",
-			.rotating = true,
-			.nominal_bytes = 250 * GB,
-			.outer_mb_per_s = 55,
-			.inner_mb_per_s = 26.7,
-			.seek_avg_ms = 8.9,
-			.rpm = 7200,
-		},
+		.info =
+			{
+				.name = "hdd-7200-2008",
+				.summary = "7200 rpm SATA disk of 250 GB, about 2008, 55 MB/s",
+				.source = "rate: eight-disk comparison of 2008; mechanics: Hitachi Deskstar T7K250, "
+					  "7K500 and 60GXP specifications",
+				.rotating = true,
+				.nominal_bytes = 250 * GB,
+				.outer_mb_per_s = 55,
+				.inner_mb_per_s = 26.7,
+				.seek_avg_ms = 8.9,
+				.rpm = 7200,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 512,
 		.cache_bytes = 8 * MIB,
@@ -33,22 +35,24 @@ static const struct model_params models[] = {
 		.seek_track_ms = 1.0,
 		.seek_full_ms = 17.7,
 		.write_settle_ms = 1.0,
+		.plan_margin_ms = 0.7,
 		.read_segments = 8,
 		.write_extents = 64,
 		.destage_window = 32,
 	},
 	{
-		.info = {
-			.name = "hdd-10k-raptor",
-			.summary = "10000 rpm SATA disk of 150 GB, about 2006",
-			.source = "Western Digital Raptor WD1500ADFD data sheet and reviews",
-			.rotating = true,
-			.nominal_bytes = 150 * GB,
-			.outer_mb_per_s = 84,
-			.inner_mb_per_s = 59,
-			.seek_avg_ms = 4.6,
-			.rpm = 10000,
-		},
+		.info =
+			{
+				.name = "hdd-10k-raptor",
+				.summary = "10000 rpm SATA disk of 150 GB, about 2006",
+				.source = "Western Digital Raptor WD1500ADFD data sheet and reviews",
+				.rotating = true,
+				.nominal_bytes = 150 * GB,
+				.outer_mb_per_s = 84,
+				.inner_mb_per_s = 59,
+				.seek_avg_ms = 4.6,
+				.rpm = 10000,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 512,
 		.cache_bytes = 16 * MIB,
@@ -59,22 +63,24 @@ static const struct model_params models[] = {
 		.seek_track_ms = 0.4,
 		.seek_full_ms = 10.2,
 		.write_settle_ms = 0.6,
+		.plan_margin_ms = 0.4,
 		.read_segments = 16,
 		.write_extents = 64,
 		.destage_window = 32,
 	},
 	{
-		.info = {
-			.name = "hdd-7200-2011",
-			.summary = "7200 rpm SATA disk of 2 TB, about 2011",
-			.source = "Hitachi Deskstar 7K3000 specification",
-			.rotating = true,
-			.nominal_bytes = 2000 * GB,
-			.outer_mb_per_s = 157,
-			.inner_mb_per_s = 76,
-			.seek_avg_ms = 8.2,
-			.rpm = 7200,
-		},
+		.info =
+			{
+				.name = "hdd-7200-2011",
+				.summary = "7200 rpm SATA disk of 2 TB, about 2011",
+				.source = "Hitachi Deskstar 7K3000 specification",
+				.rotating = true,
+				.nominal_bytes = 2000 * GB,
+				.outer_mb_per_s = 157,
+				.inner_mb_per_s = 76,
+				.seek_avg_ms = 8.2,
+				.rpm = 7200,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 512,
 		.cache_bytes = 64 * MIB,
@@ -85,22 +91,24 @@ static const struct model_params models[] = {
 		.seek_track_ms = 0.8,
 		.seek_full_ms = 17,
 		.write_settle_ms = 0.8,
+		.plan_margin_ms = 0.5,
 		.read_segments = 16,
 		.write_extents = 128,
 		.destage_window = 48,
 	},
 	{
-		.info = {
-			.name = "hdd-5400-512e",
-			.summary = "5400 rpm SATA disk of 2 TB with 4096-byte sectors behind 512",
-			.source = "Western Digital Caviar Green WD20EARS data sheet and reviews",
-			.rotating = true,
-			.nominal_bytes = 2000 * GB,
-			.outer_mb_per_s = 110,
-			.inner_mb_per_s = 52,
-			.seek_avg_ms = 10.5,
-			.rpm = 5400,
-		},
+		.info =
+			{
+				.name = "hdd-5400-512e",
+				.summary = "5400 rpm SATA disk of 2 TB with 4096-byte sectors behind 512",
+				.source = "Western Digital Caviar Green WD20EARS data sheet and reviews",
+				.rotating = true,
+				.nominal_bytes = 2000 * GB,
+				.outer_mb_per_s = 110,
+				.inner_mb_per_s = 52,
+				.seek_avg_ms = 10.5,
+				.rpm = 5400,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 4096,
 		.cache_bytes = 64 * MIB,
@@ -111,22 +119,24 @@ static const struct model_params models[] = {
 		.seek_track_ms = 1.2,
 		.seek_full_ms = 21,
 		.write_settle_ms = 1.0,
+		.plan_margin_ms = 0.7,
 		.read_segments = 16,
 		.write_extents = 64,
 		.destage_window = 32,
 	},
 	{
-		.info = {
-			.name = "hdd-15k-sas",
-			.summary = "15000 rpm SAS disk of 300 GB, about 2009",
-			.source = "Seagate Cheetah 15K.7 product manual 100516226",
-			.rotating = true,
-			.nominal_bytes = 300 * GB,
-			.outer_mb_per_s = 204,
-			.inner_mb_per_s = 122,
-			.seek_avg_ms = 3.4,
-			.rpm = 15000,
-		},
+		.info =
+			{
+				.name = "hdd-15k-sas",
+				.summary = "15000 rpm SAS disk of 300 GB, about 2009",
+				.source = "Seagate Cheetah 15K.7 product manual 100516226",
+				.rotating = true,
+				.nominal_bytes = 300 * GB,
+				.outer_mb_per_s = 204,
+				.inner_mb_per_s = 122,
+				.seek_avg_ms = 3.4,
+				.rpm = 15000,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 512,
 		.cache_bytes = 16 * MIB,
@@ -137,22 +147,24 @@ static const struct model_params models[] = {
 		.seek_track_ms = 0.2,
 		.seek_full_ms = 6.6,
 		.write_settle_ms = 0.5,
+		.plan_margin_ms = 0.3,
 		.read_segments = 16,
 		.write_extents = 64,
 		.destage_window = 32,
 	},
 	{
-		.info = {
-			.name = "hdd-7200-2024",
-			.summary = "7200 rpm SATA disk of 24 TB with 4096-byte sectors behind 512, 2024",
-			.source = "Seagate Exos X24 product manual 200562600 and announcement of October 2023",
-			.rotating = true,
-			.nominal_bytes = 24000 * GB,
-			.outer_mb_per_s = 285,
-			.inner_mb_per_s = 130,
-			.seek_avg_ms = 8.3,
-			.rpm = 7200,
-		},
+		.info =
+			{
+				.name = "hdd-7200-2024",
+				.summary = "7200 rpm SATA disk of 24 TB with 4096-byte sectors behind 512, 2024",
+				.source = "Seagate Exos X24 product manual 200562600 and announcement of October 2023",
+				.rotating = true,
+				.nominal_bytes = 24000 * GB,
+				.outer_mb_per_s = 285,
+				.inner_mb_per_s = 130,
+				.seek_avg_ms = 8.3,
+				.rpm = 7200,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 4096,
 		.cache_bytes = 512 * MIB,
@@ -163,22 +175,26 @@ static const struct model_params models[] = {
 		.seek_track_ms = 0.5,
 		.seek_full_ms = 16,
 		.write_settle_ms = 0.5,
+		.plan_margin_ms = 0.3,
 		.read_segments = 32,
 		.write_extents = 1024,
 		.destage_window = 256,
 	},
 	{
-		.info = {
-			.name = "hdd-smr",
-			.summary = "5900 rpm drive-managed shingled disk of 8 TB: 256 MiB at 100 MB/s, then writes at 5 MB/s",
-			.source = "mechanics: Seagate Archive ST8000AS0002; media cache: Aghayev, Desnoyers, FAST 2015; 100 then 5 MB/s: scaled down",
-			.rotating = true,
-			.nominal_bytes = 8000 * GB,
-			.outer_mb_per_s = 100,
-			.inner_mb_per_s = 50,
-			.seek_avg_ms = 12,
-			.rpm = 5900,
-		},
+		.info =
+			{
+				.name = "hdd-smr",
+				.summary = "5900 rpm drive-managed shingled disk of 8 TB: 256 MiB at 100 MB/s, then "
+					   "writes at 5 MB/s",
+				.source = "mechanics: Seagate Archive ST8000AS0002; media cache: Aghayev, Desnoyers, "
+					  "FAST 2015; 100 then 5 MB/s: scaled down",
+				.rotating = true,
+				.nominal_bytes = 8000 * GB,
+				.outer_mb_per_s = 100,
+				.inner_mb_per_s = 50,
+				.seek_avg_ms = 12,
+				.rpm = 5900,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 4096,
 		.cache_bytes = 128 * MIB,
@@ -191,20 +207,22 @@ static const struct model_params models[] = {
 		.seek_track_ms = 1.0,
 		.seek_full_ms = 23,
 		.write_settle_ms = 1.0,
+		.plan_margin_ms = 0.7,
 		.read_segments = 16,
 		.write_extents = 128,
 		.destage_window = 32,
 	},
 	{
-		.info = {
-			.name = "ssd-sata",
-			.summary = "SATA flash drive of 1 TB, 2018",
-			.source = "Samsung 860 EVO 1 TB data sheet",
-			.nominal_bytes = 1000 * GB,
-			.outer_mb_per_s = 550,
-			.inner_mb_per_s = 550,
-			.random_read_iops = 98000,
-		},
+		.info =
+			{
+				.name = "ssd-sata",
+				.summary = "SATA flash drive of 1 TB, 2018",
+				.source = "Samsung 860 EVO 1 TB data sheet",
+				.nominal_bytes = 1000 * GB,
+				.outer_mb_per_s = 550,
+				.inner_mb_per_s = 550,
+				.random_read_iops = 98000,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 4096,
 		.cache_bytes = 1024 * MIB,
@@ -220,15 +238,16 @@ static const struct model_params models[] = {
 		.dies = 32,
 	},
 	{
-		.info = {
-			.name = "ssd-nvme",
-			.summary = "NVMe flash drive of 1 TB, 2019",
-			.source = "Samsung 970 EVO Plus 1 TB data sheet",
-			.nominal_bytes = 1000 * GB,
-			.outer_mb_per_s = 3500,
-			.inner_mb_per_s = 3500,
-			.random_read_iops = 600000,
-		},
+		.info =
+			{
+				.name = "ssd-nvme",
+				.summary = "NVMe flash drive of 1 TB, 2019",
+				.source = "Samsung 970 EVO Plus 1 TB data sheet",
+				.nominal_bytes = 1000 * GB,
+				.outer_mb_per_s = 3500,
+				.inner_mb_per_s = 3500,
+				.random_read_iops = 600000,
+			},
 		.logical_bytes = 512,
 		.physical_bytes = 4096,
 		.cache_bytes = 1024 * MIB,
@@ -245,7 +264,10 @@ static const struct model_params models[] = {
 	},
 };
 
-size_t disk_model_count(void) { return array_count(models); }
+size_t disk_model_count(void)
+{
+	return array_count(models);
+}
 
 const struct disk_model_info *disk_model_info(size_t index)
 {
@@ -271,7 +293,8 @@ static int set_sector(const char *what, const char *value, uint32_t *ret, struct
 	if (status != 0)
 		return status;
 	if (!is_power_of_two(bytes))
-		return error_set(err, ERR_USAGE, "%s is %s; a sector is a power of two from 512 to 65536 bytes", what, value);
+		return error_set(
+			err, ERR_USAGE, "%s is %s; a sector is a power of two from 512 to 65536 bytes", what, value);
 	*ret = (uint32_t)bytes;
 	return 0;
 }
@@ -361,6 +384,7 @@ static int set_flush_ms(const char *what, const char *value, struct model_params
 }
 static int set_cache_mib(const char *what, const char *value, struct model_params *p, struct error *err)
 {
+	p->cache_given = true;
 	return set_mib(what, value, 65536, &p->cache_bytes, err);
 }
 static int set_burst_mib(const char *what, const char *value, struct model_params *p, struct error *err)
@@ -396,7 +420,9 @@ static const struct model_key {
 	{"bus_mb_s", APPLIES_ALL, set_bus_mb_s},
 };
 
-#define KEY_LIST "mb_s, seek_ms, rpm, zones, iops, flush_ms, logical, physical, cache_mib, burst_mib, after_mb_s, bus, bus_mb_s"
+#define KEY_LIST                                                                                                       \
+	"mb_s, seek_ms, rpm, zones, iops, flush_ms, logical, physical, cache_mib, burst_mib, after_mb_s, bus, "        \
+	"bus_mb_s"
 
 /* One "key=value"; the word may be changed. */
 static int set_word(char *word, struct model_params *p, struct error *err)
@@ -410,7 +436,8 @@ static int set_word(char *word, struct model_params *p, struct error *err)
 			continue;
 		if (keys[i].applies == (p->info.rotating ? APPLIES_FLASH : APPLIES_ROTATING))
 			return error_set(err, ERR_USAGE, "model %s: '%s' is for %s", p->info.name, word,
-				p->info.rotating ? "flash drives, and this is a rotating disk" : "rotating disks, and this is a flash drive");
+				p->info.rotating ? "flash drives, and this is a rotating disk"
+						 : "rotating disks, and this is a flash drive");
 		return keys[i].set(keys[i].name, equals + 1, p, err);
 	}
 	return error_set(err, ERR_USAGE, "model %s has no key '%s'; the keys are " KEY_LIST, p->info.name, word);
@@ -421,7 +448,8 @@ static int check_whole(struct model_params *p, bool physical_given, struct error
 	if (!physical_given)
 		p->physical_bytes = max_of(p->physical_bytes, p->logical_bytes);
 	if (p->physical_bytes < p->logical_bytes)
-		return error_set(err, ERR_USAGE, "model %s: physical=%u is smaller than logical=%u", p->info.name, p->physical_bytes, p->logical_bytes);
+		return error_set(err, ERR_USAGE, "model %s: physical=%u is smaller than logical=%u", p->info.name,
+			p->physical_bytes, p->logical_bytes);
 	if ((p->bus[0] != 0) != (p->bus_mb_per_s > 0))
 		return error_set(err, ERR_USAGE, "model %s: bus= and bus_mb_s= go together", p->info.name);
 	if (p->burst_bytes > 0 && p->after_mb_per_s <= 0)
@@ -434,7 +462,8 @@ static int unknown_model(const char *name, size_t length, struct error *err)
 	struct text list = {0};
 	for (size_t i = 0; i < array_count(models); i++)
 		text_addf(&list, "%s%s", i ? ", " : "", models[i].info.name);
-	int status = error_set(err, ERR_USAGE, "there is no disk model '%.*s'; the models are %s", (int)min_of(length, (size_t)60), name,
+	int status = error_set(err, ERR_USAGE, "there is no disk model '%.*s'; the models are %s",
+		(int)min_of(length, (size_t)60), name,
 		list.failed || !list.bytes ? "listed in docs/models.md" : list.bytes);
 	text_release(&list);
 	return status;
