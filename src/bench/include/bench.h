@@ -18,6 +18,7 @@ struct target;
 struct target_traffic {
 	uint64_t read_bytes, write_bytes, flushes;
 	uint64_t read_ops, write_ops;
+	uint64_t busy_ns; /* of the device where only the kernel knows it; 0 where `disks` tell */
 	bool known; /* false: nothing can be said (a network file system) */
 };
 
@@ -33,6 +34,8 @@ struct target_ops {
 	/* Optional: one thread keeps `depth` requests in flight (bare disks). NULL: bench uses depth threads. */
 	struct disk *(*disk)(struct target *t);
 	void (*close)(struct target *t);
+	/* Optional: asks for `state` anew. Before each phase. */
+	void (*refresh)(struct target *t);
 };
 struct target {
 	const struct target_ops *ops;
@@ -44,6 +47,7 @@ struct target {
 	struct disk *const *disks; /* borrowed */
 	bool direct_asked, direct_effective;
 	bool reduces_data;         /* a stack that compresses or dedups */
+	bool rotating;             /* where no `disks` tell it: the device behind a path */
 	uint64_t cache_bytes;      /* RAM that may hold its data: page cache for files, 0 for direct */
 	const char *state;         /* "healthy", "degraded", … asked before each phase when it can change */
 	unsigned failures_survived;
@@ -91,6 +95,7 @@ struct workload {
 	uint64_t flush_every_bytes; /* 0: only at the end */
 	bool final_flush;       /* inside the measured time */
 	bool cold;              /* drop caches before */
+	bool read_then_write;   /* mixed: each block is read and written back, counted once (bonnie++'s rewrite) */
 	bool reread;            /* the same again, warm on purpose: labelled, never advised from */
 	struct payload payload;
 	uint64_t seed;
@@ -114,6 +119,7 @@ struct bench_limit {
 	double alone_mb_per_s; /* sum of the disks, each alone; NAN when not measured */
 	double slowest_share;  /* slowest disk's rate over the median of the disks; 1 when equal, NAN unknown */
 	char slowest_name[128];
+	double link_mb_per_s; /* what the declared link carries; 0 or NAN: none declared */
 };
 struct bench_progress {
 	void (*say)(void *arg, const char *phase, double share_done, double mb_per_s);
