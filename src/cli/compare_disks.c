@@ -15,7 +15,7 @@
 #define MEMORY_TOTAL_BYTES (3ull << 30)
 #define MEMORY_STEP_BYTES (16ull << 20)
 #define DISK_BYTES_MIN (32ull << 20)
-#define SPAN_MODELLED_BYTES (96ull << 20) /* 1.8 s of a 55 MB/s disk */
+#define SPAN_MODELLED_BYTES (80ull << 20) /* 1.6 s of a 55 MB/s disk */
 #define SPAN_REAL_BYTES (1ull << 30)
 #define SPAN_STEP_BYTES (16ull << 20) /* the largest block of the tests */
 #define FILE_PREFIX "spindle-compare-"

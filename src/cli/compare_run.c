@@ -133,10 +133,49 @@ uint64_t compare_estimate_ns(const struct compare *c)
 struct limits {
 	struct bench_limit of[COMPARE_TESTS_MAX];
 	size_t count;
+	double stream_read, stream_write; /* of one disk, MB/s; 0 until a sequential test has told */
 };
 
 static const struct bench_limit no_limit = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 
+static bool same_pattern(const struct workload *a, const struct workload *b)
+{
+	return a->random == b->random && a->read_percent == b->read_percent && a->block_bytes == b->block_bytes &&
+	       a->depth == b->depth && a->jobs == b->jobs && a->total_bytes == b->total_bytes && a->duration_ns == b->duration_ns &&
+	       a->flush_every_bytes == b->flush_every_bytes && a->read_then_write == b->read_then_write;
+}
+
+static int limit_measure(struct compare *c, struct disk *const *disks, unsigned count, struct workload *w, struct bench_limit *ret,
+			 struct error *err)
+{
+	struct error reason = ERROR_INIT;
+	int status;
+
+	w->repeats_min = w->repeats_max = 1;
+	if (c->all_modelled && w->duration_ns) /* models are steady: a second tells */
+		w->duration_ns = min_of(w->duration_ns, SECOND);
+	status = bench_limit_measure(disks, count, w, c->span_bytes, ret, &reason);
+	if (status == ERR_INTERRUPTED || os_interrupted())
+		return error_set(err, ERR_INTERRUPTED, "interrupted");
+	if (status != 0) { /* a disk that fails will show in the cells too: they go on without a limit */
+		cli_say("no limit for %s: %s", w->test, reason.text);
+		*ret = no_limit;
+	}
+	return 0;
+}
+
+static void stream_note(struct limits *l, const struct workload *w, const struct bench_limit *limit, unsigned count)
+{
+	if (w->random || !isfinite(limit->mb_per_s))
+		return;
+	if (w->read_percent == 100)
+		l->stream_read = limit->mb_per_s / count;
+	else if (w->read_percent == 0)
+		l->stream_write = limit->mb_per_s / count;
+}
+
+/* Tests with one pattern have one limit. The first pattern is measured again where it comes again, and the second figure
+ * counts for both: in the first, memory and file blocks are touched for the first time. */
 static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct limits *ret, struct error *err)
 {
 	struct workload *list;
@@ -148,43 +187,63 @@ static int limits_measure(struct compare *c, struct disk *const *disks, unsigned
 		return status;
 	ret->count = min_of(tests, (size_t)COMPARE_TESTS_MAX);
 	for (size_t i = 0; i < ret->count && status == 0; i++) {
-		struct error reason = ERROR_INIT;
+		struct workload w = list[i];
+		size_t like = 0;
 
-		cli_progress_phase(&c->progress, "limit of %u disk%s %s", count, count == 1 ? "" : "s", list[i].test);
-		list[i].repeats_min = list[i].repeats_max = 1;
-		ret->of[i] = no_limit;
-		status = bench_limit_measure(disks, count, &list[i], c->span_bytes, &ret->of[i], &reason);
-		if (status == ERR_INTERRUPTED || os_interrupted()) {
-			status = error_set(err, ERR_INTERRUPTED, "interrupted");
-		} else if (status != 0) { /* a disk that fails will show in the cells too: they go on without a limit */
-			cli_say("no limit for %s: %s", list[i].test, reason.text);
-			ret->of[i] = no_limit;
-			status = 0;
-		}
+		cli_progress_phase(&c->progress, "limit of %u disk%s %s", count, count == 1 ? "" : "s", w.test);
+		while (like < i && !same_pattern(&list[like], &w))
+			like++;
+		ret->of[i] = like < i ? ret->of[like] : no_limit;
+		if (like == i || like == 0)
+			status = limit_measure(c, disks, count, &w, &ret->of[i], err);
+		ret->of[like] = ret->of[i];
+		stream_note(ret, &w, &ret->of[i], count);
 	}
 	free(list);
 	return status;
 }
 
-/* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
-static double model_of(const struct layout *l, const struct workload *w, const struct bench_limit *limit, unsigned disks)
+/*
+ * A large record that goes to a random place is cut over the `width` disks that work side by side, and each of them seeks
+ * for its piece. The limit tells what one disk does with whole records, the sequential test what it does without seeks;
+ * the difference is the seek: t = B/I - B/R, and a piece of B/width takes t + B/width/R.
+ */
+static double record_rate(double width, double block_mb, double one, double stream)
 {
-	struct layout_model m;
-	double one = limit->mb_per_s / disks, read, write;
-	bool small = w->random && w->block_bytes < SPAN_STEP_BYTES;
+	double seek_s = block_mb / one - block_mb / stream, piece_mb = block_mb / width;
 
+	if (!(stream > 0) || !(seek_s > 0) || width <= 1)
+		return width * one;
+	return width * piece_mb / (seek_s + piece_mb / stream);
+}
+
+/* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
+static double model_of(const struct layout *l, const struct workload *w, const struct limits *limits, size_t index, unsigned disks)
+{
+	const struct bench_limit *limit = &limits->of[index];
+	double one = limit->mb_per_s / disks, slow = 1, read, write;
+	struct layout_model m;
+
+	if (!isfinite(limit->mb_per_s) || w->read_then_write)
+		return NAN;
 	layout_model(l, &m);
 	if (isfinite(limit->slowest_share) && limit->slowest_share < 0.9)
-		one *= limit->slowest_share;
-	read = small ? m.random_read : m.seq_read;
-	write = small ? m.random_write_small : m.seq_write;
+		slow = limit->slowest_share;
+	if (!w->random) {
+		read = m.seq_read * one;
+		write = m.seq_write * one;
+	} else if (w->block_bytes < SPAN_STEP_BYTES) {
+		read = m.random_read * one;
+		write = m.random_write_small * one;
+	} else {
+		read = record_rate(m.seq_read, (double)w->block_bytes / 1e6, one, limits->stream_read);
+		write = record_rate(m.seq_write, (double)w->block_bytes / 1e6, one, limits->stream_write);
+	}
 	if (w->read_percent == 100)
-		return read * one;
+		return read * slow;
 	if (w->read_percent == 0)
-		return write * one;
-	if (w->read_then_write)
-		return NAN;
-	return one / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
+		return write * slow;
+	return slow / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
 }
 
 /* --- one layout ------------------------------------------------------------------------------------------------------------ */
@@ -261,7 +320,7 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 	int status;
 
 	cli_progress_phase(&c->progress, "%s %s %s", run->clock, run->name, w->test);
-	limit.model_mb_per_s = isfinite(limit.mb_per_s) ? model_of(&run->nominal, w, &limit, run->disk_count) : NAN;
+	limit.model_mb_per_s = model_of(&run->nominal, w, run->limits, index, run->disk_count);
 	cell_init(&cell);
 	key_set(run, w, &cell);
 	status = bench_run(target, w, &limit, &progress, &cell, &reason);
