@@ -183,6 +183,11 @@ static int parse_one(struct disk_spec *s, const char *word, struct error *err)
 	return rc;
 }
 
+static bool is_repeat(const char *star)
+{
+	return star[1] && star[1 + strspn(star + 1, "0123456789")] == '\0';
+}
+
 /* Cuts "*N" off the end. */
 static int parse_repeat(char *word, uint64_t *ret_count, struct error *err)
 {
@@ -190,10 +195,10 @@ static int parse_repeat(char *word, uint64_t *ret_count, struct error *err)
 	*ret_count = 1;
 	if (!star || star == word)
 		return 0;
-	bool digits = star[1] && star[1 + strspn(star + 1, "0123456789")] == '\0';
-	if (!digits && !is_memory(word))
-		return 0;
-	if (!digits)
+	bool in_size = is_memory(word) && !memchr(word, '+', (size_t)(star - word));
+	if (!is_repeat(star) && !in_size)
+		return 0; /* a part of some path */
+	if (!is_repeat(star))
 		return error_set(err, ERR_USAGE, "%.128s: '%.32s' is no repeat count; write *8", word, star);
 	int rc = number_parse("the repeat count", star + 1, 1, REPEAT_MAX, ret_count, err);
 	if (rc != 0) {
@@ -204,6 +209,10 @@ static int parse_repeat(char *word, uint64_t *ret_count, struct error *err)
 		return error_set(
 			err, ERR_USAGE, "%.128s: one path is one disk and cannot be repeated; only mem: can", word);
 	*star = '\0';
+	const char *second = strrchr(word, '*');
+	if (second && second != word && is_repeat(second))
+		return error_set(
+			err, ERR_USAGE, "%.128s*%llu: two repeat counts", word, (unsigned long long)*ret_count);
 	return 0;
 }
 

@@ -84,6 +84,8 @@ static void test_each_mistake_has_its_sentence(void **state)
 		{"mem:64MiB*x", "'*x' is no repeat count"},
 		{"mem:64MiB*99999999999999999999999", "repeat count"},
 		{"/dev/sdb*2", "cannot be repeated"},
+		{"mem:64MiB*2*3", "two repeat counts"},
+		{"/dev/sdb*0*1", "two repeat counts"},
 		{"mem:64MiB+", "no wrapper"},
 		{"mem:64MiB+slow=3", "'+slow' is no wrapper"},
 		{"mem:64MiB+model", "+model lacks its value"},
