@@ -298,7 +298,7 @@ static void file_submit(struct disk *d, struct disk_request *r)
 	struct file_disk *f = file_of(d);
 	if (f->engine == FILE_URING)
 		submit_to_ring(f, r);
-	else if (f->engine == FILE_THREADS)
+	else if (f->engine == FILE_THREADS && r->length_bytes >= f->pool_from_bytes)
 		disk__file_pool_add(f->pool, r);
 	else
 		disk__complete(r, disk__file_run(d, r));

@@ -15,6 +15,7 @@ struct file_disk {
 	enum file_engine engine;
 	uint32_t memory_align; /* 1 when any address will do */
 	struct file_pool *pool;
+	uint64_t pool_from_bytes; /* what is shorter is done at once: handing it to a thread would take longer */
 	struct os_mutex bounce_lock;
 	struct bounce *bounces; /* under bounce_lock: free ones */
 	unsigned bounce_count;
