@@ -1,0 +1,70 @@
+# bash completion for spindle. Options and words are those of --help; a test holds the two together.
+
+_spindle() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
+  COMPREPLY=()
+  local layouts='single concat stripe mirror raid10 raid10-far raid10-offset raid01 raid4 raid5 raid6 raid50 raid60'
+  local tests='write rewrite read reread randread randwrite randread-128k randwrite-128k randread-8k randwrite-8k'
+  local presets='dd iozone bonnie vm database nfs quick'
+
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W 'compare survey bench array report models --help --version' -- "$current"))
+    return
+  fi
+  case $previous in
+    --layouts) COMPREPLY=($(compgen -W "$layouts" -- "$current")); return ;;
+    --tests|--test|--bars) COMPREPLY=($(compgen -W "$tests" -- "$current")); return ;;
+    --preset) COMPREPLY=($(compgen -W "$presets" -- "$current")); return ;;
+    --rw) COMPREPLY=($(compgen -W 'read write randread randwrite rw randrw' -- "$current")); return ;;
+    --clock) COMPREPLY=($(compgen -W 'real virtual both' -- "$current")); return ;;
+    --like) COMPREPLY=($(compgen -W 'svm vxvm vinum md lvm' -- "$current")); return ;;
+    --write-hole) COMPREPLY=($(compgen -W 'log bitmap' -- "$current")); return ;;
+    --rotation)
+      COMPREPLY=($(compgen -W 'left-symmetric left-asymmetric right-symmetric right-asymmetric' -- "$current"))
+      return ;;
+    --payload) COMPREPLY=($(compgen -W 'random zero ratio:2 text' -- "$current")); return ;;
+    --link) COMPREPLY=($(compgen -W '1GbE 10GbE 2GFC 4GFC' -- "$current")); return ;;
+    --model)
+      COMPREPLY=($(compgen -S : -W "$(spindle models 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current"))
+      return ;;
+  esac
+  case $verb in
+    compare)
+      words='--model --clock --layouts --stacks --tests --preset --size --chunk --budget --cpu --cpus --seed --price
+        --link --rig --destroy --yes --dry-run --out --json --fio-json --csv --markdown --help' ;;
+    survey)
+      words='--write --destroy --time --burn-in --model --clock --seed --json --help' ;;
+    bench)
+      words='--preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed
+        --model --chunk --rotation --write-hole --buffered --destroy --clock --cpus --json --csv --markdown --fio-json
+        --quiet --help' ;;
+    report)
+      words='--json --fio-json --csv --markdown --bars --clock --rig --force --help' ;;
+    models)
+      words='--json --sources --help' ;;
+    array)
+      if [ "$COMP_CWORD" -eq 2 ]; then
+        words='create status read write check replace attach detach destroy --help'
+      else
+        case ${COMP_WORDS[2]} in
+          create)
+            words='--chunk --rotation --write-hole --log --like --destroy --dry-run --force --help'
+            [ "$COMP_CWORD" -eq 4 ] && words="$words $layouts" ;;
+          status) words='--disks --json --help' ;;
+          read|write) words='--disks --offset --length --help' ;;
+          check) words='--disks --repair --json --help' ;;
+          replace|attach) words='--disks --destroy --help' ;;
+          *) words='--disks --help' ;;
+        esac
+        if [ "$COMP_CWORD" -eq 3 ] && [ "${COMP_WORDS[2]}" != create ]; then
+          words="$words $(spindle array status 2>/dev/null | sed -nE 's/^([A-Za-z0-9_.-]+): .*/\1/p')"
+        fi
+      fi ;;
+  esac
+  if [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  else
+    COMPREPLY=($(compgen -W "$(printf '%s\n' $words | grep -v '^-')" -- "$current") $(compgen -f -- "$current"))
+  fi
+}
+complete -o filenames -F _spindle spindle
