@@ -177,8 +177,8 @@ static const struct model_params models[] = {
 		.write_settle_ms = 0.5,
 		.plan_margin_ms = 0.3,
 		.read_segments = 32,
-		.write_extents = 1024,
-		.destage_window = 256,
+		.write_extents = 512,
+		.destage_window = 128,
 	},
 	{
 		.info =

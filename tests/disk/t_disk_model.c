@@ -241,6 +241,96 @@ static int mix_once(void *arg)
 	return 0;
 }
 
+/* Disks of one sector, requests larger than the cache, writes over writes in flight, discards: everything comes back,
+ * and soon. */
+struct odd {
+	const char *word;
+	uint64_t seed, wait_ns_max;
+};
+static void odd_request(struct disk *d, struct disk_request *r, struct random *random, uint8_t *buffer, uint64_t *next)
+{
+	uint64_t size = disk_traits(d)->size_bytes, sector = disk_traits(d)->logical_bytes,
+		 kind = random_below(random, 100);
+	enum disk_op op = kind < 40 ? DISK_READ : kind < 90 ? DISK_WRITE : kind < 95 ? DISK_FLUSH : DISK_DISCARD;
+	uint64_t most = random_below(random, 50) == 0 ? 16 * MiB : random_below(random, 4) == 0 ? 256 * KiB : 8 * KiB;
+	uint64_t length = (1 + random_below(random, min_of(most, size) / sector)) * sector;
+	uint64_t offset = random_below(random, (size - length) / sector + 1) * sector;
+	if (random_below(random, 3) == 0) {
+		offset = *next + length > size ? 0 : *next;
+		*next = offset + length;
+	}
+	if (op == DISK_FLUSH)
+		offset = length = 0;
+	disk_request_init(r, op, offset, op < DISK_FLUSH ? buffer : NULL, length);
+	r->owner = d;
+}
+static int odd_run(void *arg)
+{
+	enum { SLOTS = 64, REQUESTS = 1500 };
+	static struct disk_request requests[SLOTS];
+	struct odd *odd = arg;
+	struct disk *d = open_word(odd->word, NULL);
+	struct disk_queue *q;
+	struct random random;
+	struct error err = ERROR_INIT;
+	uint8_t *buffer = aligned(16 * MiB);
+	uint64_t next = 0;
+	assert_ok(disk_queue_open(&q, &err), &err);
+	random_seed(&random, odd->seed);
+	memset(requests, 0, sizeof requests);
+	for (unsigned sent = 0, in_flight = 0; sent < REQUESTS || in_flight > 0;) {
+		if (sent < REQUESTS && in_flight < 1 + random_below(&random, SLOTS)) {
+			unsigned i = 0;
+			while (requests[i].owner)
+				i++;
+			odd_request(d, &requests[i], &random, buffer, &next);
+			disk_queue_submit(q, d, &requests[i]);
+			sent++;
+			in_flight++;
+			if (random_below(&random, 20) == 0)
+				os_sleep_ns(random_below(&random, 50 * MS));
+			continue;
+		}
+		struct disk_request *r = disk_queue_reap(q, UINT64_MAX);
+		assert_int_equal(r->status, 0);
+		odd->wait_ns_max = max_of(odd->wait_ns_max, r->done_ns - r->submit_ns);
+		r->owner = NULL;
+		in_flight--;
+	}
+	disk_queue_close(q);
+	disk_close(d);
+	free(buffer);
+	return 0;
+}
+
+static void test_odd_requests(void **state)
+{
+	static const char *const words[] = {
+		"mem:4KiB+model=hdd-7200-2008",
+		"mem:4KiB+model=hdd-5400-512e,cache_mib=0",
+		"mem:68KiB+model=ssd-sata",
+		"mem:1MiB+model=hdd-7200-2008,cache_mib=64,logical=4096",
+		"mem:1MiB+model=ssd-nvme,bus=odd,bus_mb_s=30",
+		"mem:64MiB+model=hdd-7200-2008",
+		"mem:64MiB+model=hdd-7200-2008,zones=0,physical=4096",
+		"mem:64MiB+model=hdd-5400-512e",
+		"mem:64MiB+model=hdd-15k-sas,cache_mib=1,bus=odd,bus_mb_s=30",
+		"mem:200MiB+model=hdd-7200-2024",
+		"mem:200MiB+model=hdd-smr",
+		"mem:200MiB+model=hdd-10k-raptor,cache_mib=0",
+	};
+	const char *seeds = getenv("SPINDLE_SEEDS");
+	uint64_t rounds = seeds ? 1 + strtoull(seeds, NULL, 10) / 100 : 1; /* one is worth a hundred of the array's */
+	for (uint64_t seed = 1; seed <= rounds; seed++)
+		for (unsigned i = 0; i < array_count(words); i++) {
+			struct odd odd = {.word = words[i], .seed = seed * 100 + i};
+			simulated(odd_run, &odd);
+			if (odd.wait_ns_max > 10000 * MS)
+				fail_msg("%s, seed %llu: a request took %.0f ms", words[i], (unsigned long long)seed,
+					(double)odd.wait_ns_max / MS);
+		}
+}
+
 /* --- cmocka -------------------------------------------------------------------------------------------------- */
 
 CASE(rotation)
@@ -276,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_pauses),
 		cmocka_unit_test(test_seek_curve),
 		cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_odd_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
