@@ -247,11 +247,11 @@ static int model_run(struct disk *d, struct disk_request *r)
 	return disk__run_below(d, r);
 }
 
-static void note_lateness(struct model *m, uint64_t late_ns_sum, unsigned count, uint64_t now_ns)
+static void note_lateness(struct model *m, uint64_t late_ns_sum, unsigned late_count, unsigned count, uint64_t now_ns)
 {
 	os_mutex_lock(&m->base.lock);
 	m->base.counters.late_ns_sum += late_ns_sum;
-	m->base.counters.late_count += count;
+	m->base.counters.late_count += late_count;
 	os_mutex_unlock(&m->base.lock);
 	if (m->simulated)
 		return;
@@ -265,7 +265,7 @@ static void model_fire(struct os_timer *timer)
 	struct model *m = container_of(timer, struct model, timer);
 	struct list ready;
 	uint64_t now_ns = os_now_ns(), late_ns_sum = 0;
-	unsigned count = 0;
+	unsigned count = 0, late_count = 0;
 
 	list_init(&ready);
 	os_mutex_lock(&m->lock);
@@ -273,13 +273,14 @@ static void model_fire(struct os_timer *timer)
 	machine__run(m->machine, now_ns);
 	for (struct disk_request *r; (r = machine__pop(m->machine, now_ns)); count++) {
 		late_ns_sum += now_ns - r->done_ns;
+		late_count += now_ns > r->done_ns;
 		list_push_back(&ready, &r->link);
 	}
 	arm(m);
 	os_mutex_unlock(&m->lock);
 
 	if (count > 0)
-		note_lateness(m, late_ns_sum, count, now_ns);
+		note_lateness(m, late_ns_sum, late_count, count, now_ns);
 	while (!list_is_empty(&ready)) {
 		struct disk_request *r = container_of(ready.next, struct disk_request, link);
 		list_remove(&r->link);

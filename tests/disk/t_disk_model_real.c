@@ -41,7 +41,7 @@ static void agrees(const char *what, const char *word, struct load load)
 	struct run run = {.word = word, .load = load};
 	double best = INFINITY, least_late_ns = INFINITY;
 	simulated(run_once, &run);
-	assert_true(run.late_ns == 0 && run.late_count > 0);
+	assert_true(run.late_count == 0); /* in virtual time nothing is late */
 	double virtual_ns = (double)run.load.elapsed_ns;
 	for (unsigned try = 0; try < TRIES && best > 0.01; try++) {
 		run.load = load;
