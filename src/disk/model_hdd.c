@@ -852,9 +852,3 @@ double model__hdd_seek_ms(const struct machine *m, double stroke)
 {
 	return seek_ns(container_of(m, struct hdd, base), stroke) / 1e6;
 }
-
-double model__hdd_stream_ms(const struct machine *m, uint64_t from_bytes, uint64_t to_bytes)
-{
-	const struct hdd *h = container_of(m, struct hdd, base);
-	return (t_of(h, to_bytes) - t_of(h, from_bytes)) / 1e6;
-}

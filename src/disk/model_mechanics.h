@@ -95,8 +95,7 @@ void machine__run(struct machine *m, uint64_t now_ns);           /* as far as so
 uint64_t machine__next_ns(const struct machine *m);              /* when to come back; UINT64_MAX: not needed */
 struct disk_request *machine__pop(struct machine *m, uint64_t now_ns);
 
-/* What the tests of the mechanics look at. */
+/* For the tests: the seek over a share of the stroke. */
 double model__hdd_seek_ms(const struct machine *m, double stroke);
-double model__hdd_stream_ms(const struct machine *m, uint64_t from_bytes, uint64_t to_bytes);
 
 #endif
