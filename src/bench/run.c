@@ -33,6 +33,7 @@
 #define WINDOWS_MIN 6u
 #define WINDOWS_MAX 30u
 #define OPS_PER_WINDOW 4u
+#define RANDOM_OPS_PER_WINDOW 64u /* small random operations scatter */
 #define CEILING_NS 20000000u
 #define CEILING_WORTH_S 0.1
 #define REPEATS_MOST 10u
@@ -208,7 +209,8 @@ static void set_windows(struct cell_run *run, struct steady *ret_steady)
 	steady_step(rates, fine, ret_steady);
 	uint64_t from_ns = ret_steady->step ? (uint64_t)(ret_steady->at * (double)full_ns) : 0;
 
-	unsigned count = (unsigned)min_of(max_of(r->ops / OPS_PER_WINDOW, (uint64_t)WINDOWS_MIN), (uint64_t)WINDOWS_MAX);
+	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
+	unsigned count = (unsigned)min_of(max_of(r->ops / each, (uint64_t)WINDOWS_MIN), (uint64_t)WINDOWS_MAX);
 	timeline_windows(&r->timeline, from_ns, full_ns, r->work_ns, count, rates, positions);
 	for (unsigned i = 0; i < count; i++)
 		sum += rates[i];
@@ -228,7 +230,8 @@ static void set_windows(struct cell_run *run, struct steady *ret_steady)
 static void set_values(struct cell_run *run, struct steady *ret_steady)
 {
 	struct cell *c = run->cell;
-	bool in_process = !strcmp(run->target->road, "library");
+	const char *kind = run->target->ops->kind;
+	bool by_kernel = !strcmp(kind, "file") || !strcmp(kind, "directory") || !strcmp(kind, "block");
 
 	set_windows(run, ret_steady);
 	if (run->sample_count > 1) {
@@ -244,7 +247,7 @@ static void set_values(struct cell_run *run, struct steady *ret_steady)
 		c->device_write_bytes = run->evidence.traffic.write_bytes;
 	}
 	c->elapsed_s = (double)run->elapsed_ns / 1e9;
-	c->cpu_seconds = (double)(in_process ? run->evidence.process_ns : run->evidence.system_busy_ns) / 1e9;
+	c->cpu_seconds = (double)(by_kernel ? run->evidence.system_busy_ns : run->evidence.process_ns) / 1e9;
 	set_latency(run);
 }
 

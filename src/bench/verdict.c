@@ -182,7 +182,9 @@ static void judge_background(const struct judge *j, struct cell *cell)
 
 	double busy = share_of(e->system_busy_ns, e->system_total_ns);
 	double others = share_of(e->system_busy_ns - min_of(e->system_busy_ns, e->process_ns), e->system_total_ns);
-	if (!os_is_simulated() && seconds(e->elapsed_ns) >= NO_NUMBER_S && busy > CPUS_FULL && others > OTHERS_CPU)
+	/* Whether others kept a modelled disk from its pace is told by its lateness, below. */
+	bool paced = target_is_modelled(t) && disk_traits(t->disks[0])->is_modelled;
+	if (!os_is_simulated() && !paced && seconds(e->elapsed_ns) >= NO_NUMBER_S && busy > CPUS_FULL && others > OTHERS_CPU)
 		cell_note(cell, VERDICT_BACKGROUND, "other programs took %.0f %% of %u CPUs that were %.0f %% busy", others * 100,
 			  e->cpus, busy * 100);
 
