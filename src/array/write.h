@@ -1,0 +1,47 @@
+/* What write.c and parity.c share. */
+#ifndef ARRAY_WRITE_H
+#define ARRAY_WRITE_H
+
+#include "internal.h"
+
+#define BATCH_ROWS 512u
+#define STREAM_BYTES (4 * MIB) /* so many full rows in a run go by the map and not by the log */
+
+/* A range [lo, hi) of the chunks of one row that is written as one. */
+struct span {
+	unsigned index; /* of the row in the batch */
+	uint32_t lo, hi;
+	uint64_t touched;  /* data columns */
+	uint64_t failed;   /* columns that cannot be read or written */
+	uint64_t bad;      /* of these: their disk is there, their bytes are not */
+	enum layout_write_way way;
+	uint64_t read, write;
+	bool logged;
+	struct column *columns; /* width of them */
+};
+struct column {
+	uint32_t lo, hi;    /* the hull of what is given */
+	bool whole, holes;
+	uint8_t *bytes;     /* in scratch: [lo, hi) of the span; a touched column when modifying: of the hull, old, then old ^ new */
+};
+
+struct batch {
+	struct buf_row *rows[BATCH_ROWS];
+	uint64_t numbers[BATCH_ROWS];
+	bool never[BATCH_ROWS];
+	bool logged[BATCH_ROWS];
+	unsigned count;
+	bool full;
+	struct buf_row **candidates;
+	/* parity.c */
+	struct span *spans;
+	struct column *columns;
+	unsigned span_count, span_room;
+	unsigned at_row; /* how far the rounds came */
+	uint64_t at_byte;
+};
+
+int batch__write(struct array *a, struct io *io, struct error *err);
+void row__zero_holes(struct array *a, struct buf_row *b, unsigned slot);
+
+#endif
