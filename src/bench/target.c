@@ -12,6 +12,8 @@ void target_close(struct target *t)
 
 bool target_is_modelled(const struct target *t)
 {
+	if (os_is_simulated())
+		return true;
 	for (unsigned i = 0; i < t->disk_count; i++) {
 		const struct disk_traits *traits = disk_traits(t->disks[i]);
 		if (!traits->is_modelled && !traits->is_memory)

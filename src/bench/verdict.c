@@ -183,7 +183,7 @@ static void judge_background(const struct judge *j, struct cell *cell)
 	double busy = share_of(e->system_busy_ns, e->system_total_ns);
 	double others = share_of(e->system_busy_ns - min_of(e->system_busy_ns, e->process_ns), e->system_total_ns);
 	/* Whether others kept a modelled disk from its pace is told by its lateness, below. */
-	bool paced = target_is_modelled(t) && disk_traits(t->disks[0])->is_modelled;
+	bool paced = t->disk_count > 0 && target_is_modelled(t) && disk_traits(t->disks[0])->is_modelled;
 	if (!os_is_simulated() && !paced && seconds(e->elapsed_ns) >= NO_NUMBER_S && busy > CPUS_FULL && others > OTHERS_CPU)
 		cell_note(cell, VERDICT_BACKGROUND, "other programs took %.0f %% of %u CPUs that were %.0f %% busy", others * 100,
 			  e->cpus, busy * 100);
@@ -335,12 +335,12 @@ static void judge_steady(const struct judge *j, struct cell *cell)
 {
 	const struct steady *s = j->steady;
 
-	if (s->step && cell->mb_per_s > BURST_SHARE * s->sustained)
-		cell_note(cell, VERDICT_NOT_STEADY, "burst %.1f MB/s, sustained %.1f MB/s: a step to %.2f (limit 0.50)", s->burst,
-			  s->sustained, s->sustained / s->burst);
-	else if (j->final_flush_share > FLUSH_MOST)
+	if (j->final_flush_share > FLUSH_MOST)
 		cell_note(cell, VERDICT_NOT_STEADY, "burst %.1f MB/s, sustained %.1f MB/s: %.0f %% of the time was the final flush (limit %.0f %%)",
 			  j->burst_mb_per_s, cell->mb_per_s, j->final_flush_share * 100, FLUSH_MOST * 100);
+	else if (s->step && cell->mb_per_s > BURST_SHARE * s->sustained)
+		cell_note(cell, VERDICT_NOT_STEADY, "burst %.1f MB/s, sustained %.1f MB/s: a step to %.2f (limit 0.50)", s->burst,
+			  s->sustained, s->sustained / s->burst);
 	else if (!s->steady)
 		cell_note(cell, VERDICT_NOT_STEADY, "last five windows: range %.0f %% of the mean (limit 20), slope %.0f %% (limit 10)",
 			  s->range * 100, fabs(s->slope) * 100);

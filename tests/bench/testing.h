@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -206,7 +207,7 @@ struct odd_target {
 	double ns_per_kib;
 	bool reads_from_memory, drops_zeros, noisy, burns_cpu;
 	double share_written; /* of all writes, that reach the disk */
-	uint64_t writes, operations;
+	uint64_t writes, operations, flush_ns;
 };
 
 static inline void odd_wait(struct odd_target *o, uint64_t bytes)
@@ -254,7 +255,10 @@ static inline int odd_write(struct target *t, uint64_t offset, const void *buffe
 
 static inline int odd_flush(struct target *t, struct error *err)
 {
-	return disk_flush(container_of(t, struct odd_target, target)->disk, err);
+	struct odd_target *o = container_of(t, struct odd_target, target);
+
+	os_sleep_ns(o->flush_ns);
+	return disk_flush(o->disk, err);
 }
 
 static inline void odd_traffic(struct target *t, struct target_traffic *ret)
