@@ -14,7 +14,12 @@ round_trip() { # LAYOUT COUNT MEMBER-TO-LOSE… ("" none)
   "$SPINDLE" array write t <image 2>err || fail "$layout: write: $(cat err)"
   "$SPINDLE" array read --length 9000001 t >back 2>err || fail "$layout: read: $(cat err)"
   same image back
-  expect 0 array check t
+  case $layout in
+    single|concat|stripe)
+      expect 2 array check t
+      grep -q 'nothing to compare' err || fail "$layout: check does not say that there is nothing to compare" ;;
+    *) expect 0 array check t ;;
+  esac
   for lost in "$@"; do
     rm "$lost"
   done
