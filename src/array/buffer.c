@@ -165,16 +165,20 @@ static void row_wait(struct array *a, struct buf_row *b)
 	b->waiters--;
 }
 
+static void room_wait(struct array *a)
+{
+	os_cond_broadcast(&a->work);
+	a->room_waiters++;
+	os_cond_wait(&a->room, &a->lock);
+	a->room_waiters--;
+}
+
 static struct buf_row *row_object(struct array *a, uint64_t row)
 {
 	struct buf_row *b;
 
-	while (!(b = buffer__get(a, row))) {
-		os_cond_broadcast(&a->work);
-		a->room_waiters++;
-		os_cond_wait(&a->room, &a->lock);
-		a->room_waiters--;
-	}
+	while (!(b = buffer__get(a, row)))
+		room_wait(a);
 	return b;
 }
 
@@ -330,8 +334,12 @@ static uint64_t take_in(struct array *a, uint64_t offset, const uint8_t *bytes, 
 {
 	uint64_t row = offset / a->row_bytes, from = offset % a->row_bytes;
 	uint64_t to = min_of(from + length, array__row_length(a, row));
+	/* An object that is taken and given back for want of a slot would wake all others that wait for one. */
+	if (!a->slot_spare_count && !buffer__find(a, row)) {
+		room_wait(a);
+		return 0;
+	}
 	struct buf_row *b = row_object(a, row);
-
 	if (b->writing || b->copying) {
 		row_wait(a, b);
 		buffer__tidy(a, b);
@@ -340,10 +348,7 @@ static uint64_t take_in(struct array *a, uint64_t offset, const uint8_t *bytes, 
 	to = slots_take(a, b, from, to);
 	if (to == from) {
 		buffer__tidy(a, b);
-		os_cond_broadcast(&a->work);
-		a->room_waiters++;
-		os_cond_wait(&a->room, &a->lock);
-		a->room_waiters--;
+		room_wait(a);
 		return 0;
 	}
 	if (to - from <= COPY_UNDER_LOCK_BYTES) {

@@ -16,6 +16,8 @@
 #define BOUNCE_BYTES MIB
 #define REGION_BYTES (4 * MIB) /* of long reads from mirrors: the copies take turns */
 #define LONG_READ_BYTES MIB
+#define BRIDGE UINT32_MAX /* the tag of a piece that nobody wants */
+#define BRIDGE_BYTES_MAX (512u << 10)
 
 /* --- gaps ------------------------------------------------------------------------------------------------------------------------ */
 
@@ -165,14 +167,14 @@ static unsigned copy_nearest(struct array *a, struct io *io, const struct candid
 }
 
 /* For a long read: far copies as one stripe, near ones in turns, each a long piece, so that all heads are busy. */
-static unsigned copy_in_turn(const struct array *a, const struct candidate *c, unsigned count)
+static unsigned copy_in_turn(const struct array *a, const struct candidate *c, unsigned count, uint64_t region)
 {
 	if (a->layout.spread != LAYOUT_NEAR)
 		return 0;
-	return (unsigned)(c[0].at / max_of(REGION_BYTES, 2 * a->layout.chunk_bytes) % count);
+	return (unsigned)(c[0].at / region % count);
 }
 
-static bool part_place_copies(struct array *a, struct io *io, struct part *p, bool is_long, struct candidate *ret)
+static bool part_place_copies(struct array *a, struct io *io, struct part *p, uint64_t region, struct candidate *ret)
 {
 	const struct layout *l = &a->layout;
 	struct candidate c[LAYOUT_WIDTH_MAX];
@@ -194,7 +196,7 @@ static bool part_place_copies(struct array *a, struct io *io, struct part *p, bo
 	}
 	if (!count)
 		return false;
-	*ret = c[count == 1 ? 0 : is_long && !avoided ? copy_in_turn(a, c, count) : copy_nearest(a, io, c, count, p->row)];
+	*ret = c[count == 1 ? 0 : region && !avoided ? copy_in_turn(a, c, count, region) : copy_nearest(a, io, c, count, p->row)];
 	return true;
 }
 
@@ -217,7 +219,7 @@ static int lost_error(const struct array *a, uint64_t row, unsigned member, stru
 }
 
 /* Decides for a part where it comes from. With the lock held. */
-static int part_place(struct array *a, struct io *io, size_t index, bool is_long, struct error *err)
+static int part_place(struct array *a, struct io *io, size_t index, uint64_t region, struct error *err)
 {
 	struct part *p = &io->parts[index];
 	struct candidate c = {0};
@@ -240,7 +242,7 @@ static int part_place(struct array *a, struct io *io, size_t index, bool is_long
 		if (is_lost(a, p->row, c.member))
 			return lost_error(a, p->row, c.member, err);
 	} else {
-		there = part_place_copies(a, io, p, is_long, &c);
+		there = part_place_copies(a, io, p, region, &c);
 	}
 	p->kind = there ? PART_DISK : PART_RECOVER;
 	if (there) {
@@ -401,9 +403,9 @@ static int parts_read(struct array *a, struct io *io, struct error *err)
 		return error_set(err, failed, "array %s: out of memory for reading", a->label.name);
 	for (size_t i = 0; i < io->piece_count && failed; i++) {
 		const struct piece *piece = &io->pieces[i];
-		struct part *p = &io->parts[piece->tag];
+		struct part *p = piece->tag == BRIDGE ? NULL : &io->parts[piece->tag];
 
-		if (piece->status) {
+		if (piece->status && p) {
 			p->kind = PART_FAILED;
 			p->key = piece->key;
 			p->status = piece->status;
@@ -421,6 +423,37 @@ static int parts_read(struct array *a, struct io *io, struct error *err)
 	return rc;
 }
 
+/* How much in a row a long read takes from one copy; 0: it is not long. Read-ahead has several such reads under way. */
+static uint64_t region_of(const struct array *a, uint64_t total, bool use_cache)
+{
+	if (!use_cache)
+		return max_of(REGION_BYTES, 2 * a->layout.chunk_bytes);
+	return total >= LONG_READ_BYTES ? max_of(total / a->layout.disks, a->layout.chunk_bytes) : 0;
+}
+
+/*
+ * A stream that is read from rows with parity leaves out a chunk or two after every few. The head passes over it in the time
+ * that reading it takes, but a disk that is asked for it too is not told to stop and start again.
+ */
+static void gaps_bridge(struct array *a, struct io *io)
+{
+	uint64_t chunk = a->layout.chunk_bytes;
+	size_t count = io->piece_count;
+
+	uint64_t most = chunk * a->layout.parity;
+	if (most > BRIDGE_BYTES_MAX || !io__scratch_grow(io, most))
+		return;
+	io__sort(io);
+	for (size_t i = 1; i < count && !io->no_memory; i++) {
+		const struct piece x = io->pieces[i - 1], y = io->pieces[i];
+		const struct disk *d = x.key % 2 ? io->roads[x.key / 2].source : io->roads[x.key / 2].disk;
+
+		uint64_t end = x.offset_bytes + x.length;
+		if (x.key == y.key && (end + chunk == y.offset_bytes || end + most == y.offset_bytes) && disk_traits(d)->rotating)
+			io__piece(io, x.key, end, io->scratch, y.offset_bytes - end, BRIDGE);
+	}
+}
+
 static int round_read(struct array *a, struct io *io, const struct target *targets, unsigned count, bool use_cache, struct error *err)
 {
 	uint64_t total = 0, from_disk = 0;
@@ -435,18 +468,21 @@ static int round_read(struct array *a, struct io *io, const struct target *targe
 	}
 	if (use_cache)
 		parts_from_cache(a, io);
+	uint64_t region = region_of(a, total, use_cache);
 	unsigned turn = a->read_turn;
 	a->active_reads[turn]++;
 	io__roads(a, io);
 	memset(io->planned, 0, a->member_count * sizeof *io->planned);
 	for (size_t i = 0; i < io->part_count && !rc; i++) {
-		rc = part_place(a, io, i, !use_cache || total >= LONG_READ_BYTES, err);
+		rc = part_place(a, io, i, region, err);
 		if (io->parts[i].kind == PART_DISK)
 			from_disk += io->parts[i].length;
 	}
 	os_mutex_unlock(&a->lock);
 	if (total > from_disk)
 		os_charge(OS_STAGE_COPY, total - from_disk);
+	if (!rc && region && a->layout.parity)
+		gaps_bridge(a, io);
 	if (!rc)
 		rc = parts_read(a, io, err);
 	os_mutex_lock(&a->lock);

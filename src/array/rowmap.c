@@ -31,7 +31,6 @@ _Static_assert(AT_CRC + 4 == MAP_HEAD_BYTES, "the rows follow the head");
 
 #define IMAGES 16u /* blocks written together */
 #define AHEAD_LEAST 64u
-#define AHEAD_FRESH_MAX 4096u
 #define AHEAD_DIRTY_MAX 1024u
 #define AHEAD_DIRTY_LOG_MAX 256u
 
@@ -268,37 +267,45 @@ static uint8_t mark_of(uint8_t row)
 	return (uint8_t)(ROW_ACTUAL(row) == ROW_NEVER ? ROW_FRESH : ROW_ACTUAL(row) == ROW_LOST ? ROW_LOST : ROW_DIRTY);
 }
 
-/* Marks rows in `states`, which holds the states of one block from `base`, as far ahead as it pays. */
-static void mark_ahead(const struct array *a, uint8_t *states, uint64_t base, uint64_t row, bool stream)
+/*
+ * Marks rows in `states`, which holds the states of one block from `base`, as far ahead as it pays. Fresh costs nothing
+ * but the write itself: the whole block gets it. Dirty costs a resync after a crash: the aligned 64 rows around, and more
+ * where a stream goes on.
+ */
+static void mark_ahead(struct array *a, uint8_t *states, uint64_t base, uint64_t row, bool stream)
 {
-	uint64_t rows = block_rows(a, base / MAP_ROWS_OF_BLOCK), at = row - base;
-	uint64_t ahead = a->set_ahead_rows;
-	uint64_t from = round_down_u64(at, AHEAD_LEAST), fresh_to = min_of(rows, max_of(from + AHEAD_LEAST, at + ahead));
-	uint64_t dirty_max = a->journal ? AHEAD_DIRTY_LOG_MAX : AHEAD_DIRTY_MAX;
-	uint64_t dirty_to = min_of(rows, max_of(from + AHEAD_LEAST, at + min_of(ahead, dirty_max)));
+	uint64_t rows = block_rows(a, base / MAP_ROWS_OF_BLOCK), at = row - base, from = at, to = at + 1;
 
-	if (a->journal && !stream) {
-		from = at;
-		dirty_to = at + 1;
+	if (ROW_ACTUAL(a->map[row]) == ROW_NEVER) {
+		for (uint64_t i = 0; i < rows; i++)
+			if (ROW_ACTUAL(a->map[base + i]) == ROW_NEVER && states[i] == ROW_NEVER)
+				states[i] = ROW_FRESH;
+		return;
 	}
-	for (uint64_t i = from; i < max_of(fresh_to, dirty_to); i++) {
-		uint8_t b = a->map[base + i];
+	if (!a->journal || stream) {
+		bool goes_on = row + AHEAD_LEAST >= a->set_ahead_next && row <= a->set_ahead_next + 4 * AHEAD_LEAST;
 
-		if (ROW_ACTUAL(b) == ROW_NEVER && ROW_DURABLE(b) == ROW_NEVER && i < fresh_to)
-			states[i] = ROW_FRESH;
-		if (ROW_ACTUAL(b) == ROW_CLEAN && i < dirty_to)
+		uint64_t most = a->journal ? AHEAD_DIRTY_LOG_MAX : AHEAD_DIRTY_MAX;
+		a->set_ahead_rows = goes_on ? max_of((uint64_t)AHEAD_LEAST, min_of(4 * a->set_ahead_rows, most)) : AHEAD_LEAST;
+		from = round_down_u64(at, AHEAD_LEAST);
+		to = min_of(rows, max_of(from + AHEAD_LEAST, at + a->set_ahead_rows));
+		a->set_ahead_next = base + to;
+	}
+	for (uint64_t i = from; i < to; i++)
+		if (ROW_ACTUAL(a->map[base + i]) == ROW_CLEAN)
 			states[i] = ROW_DIRTY;
-	}
-	if (needs_mark(a->map[row]))
-		states[at] = mark_of(a->map[row]);
+	states[at] = mark_of(a->map[row]);
 }
 
-static void stream_follow(struct array *a, uint64_t first, uint64_t last)
+/* Full rows that wait in the buffer will be overwritten next: their marks come with this write. */
+static void mark_waiting(const struct array *a, uint8_t *states, uint64_t block)
 {
-	bool goes_on = first + AHEAD_LEAST >= a->set_ahead_next && first <= a->set_ahead_next + 4 * AHEAD_LEAST;
+	list_for_each (&a->full, node) {
+		uint64_t row = container_of(node, struct buf_row, full)->row;
 
-	a->set_ahead_rows = goes_on ? min_of(2 * a->set_ahead_rows, AHEAD_FRESH_MAX) : AHEAD_LEAST;
-	a->set_ahead_next = last + 1;
+		if (row / MAP_ROWS_OF_BLOCK == block && ROW_ACTUAL(a->map[row]) == ROW_CLEAN)
+			states[row % MAP_ROWS_OF_BLOCK] = ROW_DIRTY;
+	}
 }
 
 /* Marks what the rows of up to IMAGES blocks need; returns how many rows it saw to. With the lock, let go meanwhile. */
@@ -322,6 +329,8 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 			}
 		if (!changed)
 			continue;
+		if (stream)
+			mark_waiting(a, states, block);
 		/* The generation counts when the write fails too: it may be there in part. */
 		block_pack(a, block, ++a->blocks[block].generation, states, a->map_image + block_count * BLOCK_BYTES);
 		blocks[block_count++] = block;
@@ -340,6 +349,22 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 	return rc;
 }
 
+/* A stream comes near the end of what is marked: one writer marks more while the others go on. */
+static int mark_early(struct array *a, struct io *io, uint64_t last, struct error *err)
+{
+	uint64_t next = a->set_ahead_next;
+	unsigned seen;
+
+	if (a->map_busy || next >= a->row_count || last >= next || last + a->set_ahead_rows / 2 < next || ROW_ACTUAL(a->map[next]) != ROW_CLEAN ||
+	    !needs_mark(a->map[next]))
+		return 0;
+	a->map_busy = true;
+	int rc = mark_some(a, io, &next, 1, true, &seen, err);
+	a->map_busy = false;
+	array__settle(a);
+	return rc;
+}
+
 int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned count, bool stream, struct error *err)
 {
 	int rc = 0;
@@ -353,12 +378,13 @@ int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned 
 			continue;
 		}
 		a->map_busy = true;
-		stream_follow(a, rows[0], rows[count - 1]);
 		for (unsigned at = 0, seen = 0; at < count && !rc; at += seen)
 			rc = mark_some(a, io, rows + at, count - at, stream, &seen, err);
 		a->map_busy = false;
 		array__settle(a);
 	}
+	if (!rc && stream)
+		rc = mark_early(a, io, rows[count - 1], err);
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint8_t *b = &a->map[rows[i]];
 

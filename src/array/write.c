@@ -15,6 +15,8 @@
 #define RUN_BYTES (8 * MIB)
 #define PARTIAL_ROWS 256u
 #define QUIET_NS 2000000000u /* then dirty marks that are kept for the next write are given up */
+#define GROW_NS 100000000u
+#define GROW_LOOK_NS 10000000u
 #define SCRATCH_BYTES (8 * MIB)
 
 int writer__open(struct array *a, struct writer *w, struct error *err)
@@ -68,6 +70,29 @@ static uint64_t run_bytes(const struct array *a)
 	return RUN_BYTES;
 }
 
+/*
+ * In `log` mode a short run of full rows is written twice, a long one once. So a short one whose next row is just coming
+ * in is left a moment, unless there is a reason to hurry.
+ */
+static bool run_grows(struct array *a, uint64_t first, uint64_t end)
+{
+	if (!a->journal || (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
+	    a->slot_spare_count < a->slot_count / 2)
+		return false;
+	const struct buf_row *head = buffer__find(a, first), *next = buffer__find(a, end);
+	return head->epoch >= a->flush_upto && next && !next->is_full && !next->writing && (next->has_data || next->copying) &&
+	       (next->copying || os_now_ns() - next->born_ns < GROW_NS);
+}
+
+static uint64_t run_end(struct array *a, uint64_t first, uint64_t most)
+{
+	uint64_t end = first + 1;
+
+	while (end - first < most && end < a->row_count && is_full_and_free(a, buffer__find(a, end)))
+		end++;
+	return end;
+}
+
 static bool pick_run(struct array *a, struct batch *b)
 {
 	uint64_t most = max_of((uint64_t)1, min_of(run_bytes(a) / a->row_bytes, (uint64_t)BATCH_ROWS));
@@ -80,12 +105,13 @@ static bool pick_run(struct array *a, struct batch *b)
 		uint64_t first = row->row;
 		while (first && row->row - first + 1 < most && is_full_and_free(a, buffer__find(a, first - 1)))
 			first--;
-		for (uint64_t r = first; b->count < most; r++) {
-			row = r < a->row_count ? buffer__find(a, r) : NULL;
-			if (!is_full_and_free(a, row))
-				break;
-			take(a, b, row);
+		uint64_t end = run_end(a, first, most);
+		if (run_grows(a, first, end)) {
+			b->held = true;
+			continue;
 		}
+		for (uint64_t r = first; r < end; r++)
+			take(a, b, buffer__find(a, r));
 		b->full = true;
 		return true;
 	}
@@ -148,6 +174,7 @@ static bool partial_is_due(struct array *a)
 static bool pick(struct array *a, struct batch *b)
 {
 	b->count = 0;
+	b->held = false;
 	if (a->abandoned)
 		return false;
 	if (partial_is_due(a) && pick_partial(a, b))
@@ -342,6 +369,8 @@ void writer__run(void *arg)
 			continue;
 		}
 		due = min_of(due, quiet);
+		if (w->batch->held)
+			due = min_of(due, os_now_ns() + GROW_LOOK_NS);
 		if (due == UINT64_MAX)
 			os_cond_wait(&a->work, &a->lock);
 		else
@@ -380,7 +409,6 @@ static int flush_once(struct array *a, struct error *err)
 	if (!rc) {
 		map__flush_end(a);
 		log__flush_end(a, upto);
-		rc = map__sync(a, io, false, false, err);
 	}
 	os_mutex_unlock(&a->lock);
 	io__put(a, io);
@@ -417,6 +445,21 @@ int array__flush_devices(struct array *a, bool force, struct error *err)
 	return array__broken(a, err);
 }
 
+/* The disks say clean of what was flushed, or at least no longer fresh: it must survive now. */
+static int map_promise(struct array *a, struct error *err)
+{
+	if (!a->redundant)
+		return 0;
+	struct io *io = io__get(a, err);
+	int rc = io ? 0 : ERR_MEMORY;
+	os_mutex_lock(&a->lock);
+	if (!rc)
+		rc = map__sync(a, io, false, false, err);
+	os_mutex_unlock(&a->lock);
+	io__put(a, io);
+	return rc;
+}
+
 int array_flush(struct array *a, struct error *err)
 {
 	int rc;
@@ -428,5 +471,7 @@ int array_flush(struct array *a, struct error *err)
 	os_mutex_unlock(&a->lock);
 	os_charge(OS_STAGE_CALL, 0);
 	rc = buffer__flush_rows(a, err);
-	return rc ? rc : array__flush_devices(a, false, err);
+	if (!rc)
+		rc = array__flush_devices(a, false, err);
+	return rc ? rc : map_promise(a, err);
 }

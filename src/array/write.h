@@ -32,6 +32,7 @@ struct batch {
 	bool logged[BATCH_ROWS];
 	unsigned count;
 	bool full;
+	bool held; /* a run was left to grow */
 	struct buf_row **candidates;
 	/* parity.c */
 	struct span *spans;

@@ -380,7 +380,9 @@ static void fired(struct os_timer *timer)
 /* What becomes of the operation that is submitted now. */
 static enum verdict meet(struct power *p, struct crash_disk *c, const struct disk_request *r)
 {
-	if (++p->operations == p->cut_at)
+	p->operations++;
+	p->is_met |= p->operations == p->cut_at || p->operations == p->fault_at;
+	if (p->operations == p->cut_at)
 		power_cut(p);
 	if (p->operations == p->fault_at && !p->is_cut) {
 		p->hit = &c->disk;

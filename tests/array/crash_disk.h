@@ -38,6 +38,7 @@ enum crash_fault {
 	CRASH_EIO_STICKY,/* this operation and all later ones of its disk fail */
 	CRASH_VANISH,    /* this disk is gone from here on */
 	CRASH_MEDIA,     /* as CRASH_EIO_ONCE; a read finds its first sector unreadable until it is written */
+	CRASH_FAULTS
 };
 
 struct power {
@@ -47,6 +48,7 @@ struct power {
 	uint64_t fault_at;   /* the operation that meets the fault */
 	enum crash_fault fault;
 	bool is_cut;
+	bool is_met; /* the operation of either number came */
 	struct disk *hit; /* the disk that met it */
 	enum disk_op hit_op;
 	struct disk *disks[CRASH_DISKS_MAX];

@@ -163,7 +163,7 @@ static uint64_t out_of_date_before(const struct model *m, const struct cell *c, 
 static bool base_allows(const struct model *m, const struct cell *c, struct model_value v)
 {
 	if (v.kind == MODEL_LOST)
-		return c->kind == MODEL_LOST || c->may_be_lost;
+		return c->kind == MODEL_LOST;
 	if (c->may_be_any || c->kind == MODEL_ANY)
 		return true;
 	if (c->kind == MODEL_INITIAL)
@@ -175,6 +175,8 @@ bool model_is_legal(const struct model *m, uint64_t sector, struct model_value v
 {
 	const struct cell *c = &m->cells[sector];
 	uint64_t before = out_of_date_before(m, c, limit);
+	if (v.kind == MODEL_LOST && c->may_be_lost)
+		return true;
 	if (before == 0 && base_allows(m, c, v))
 		return true;
 	for (uint32_t e = c->chain; e && v.kind == MODEL_VERSION; e = m->entries[e].next)
@@ -232,7 +234,7 @@ void model_describe(const struct model *m, uint64_t sector, struct model_value v
 	describe_value(m, v, t);
 	text_addf(t, "; its base is ");
 	describe_value(m, (struct model_value){(enum model_base)c->kind, c->value}, t);
-	text_addf(t, "%s%s; written since:", c->may_be_any ? " or anything" : "", c->may_be_lost ? " or lost" : "");
+	text_addf(t, "%s%s; written since:", c->may_be_any ? " or anything" : "", c->may_be_lost ? " (it may be lost)" : "");
 	unsigned shown = 0;
 	for (uint32_t e = c->chain; e && shown < 6; e = m->entries[e].next, shown++) {
 		text_addf(t, " ");

@@ -47,8 +47,9 @@ uint64_t model_durable(const struct model *m);
 bool model_is_pending(const struct model *m, uint64_t sector);
 /* Some write of it was made durable, or it was seen to hold something. */
 bool model_is_promised(const struct model *m, uint64_t sector);
-/* From here on the base may also be this. */
+/* Until it is pinned: the base may be anything. */
 void model_allow_any(struct model *m, uint64_t sector);
+/* Until it is pinned: it may be unreadable, whatever was written. */
 void model_allow_lost(struct model *m, uint64_t sector);
 /* It was seen: this is its base, and nothing was written since. */
 void model_pin(struct model *m, uint64_t sector, struct model_value v);
