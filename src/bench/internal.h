@@ -44,6 +44,14 @@ void timeline_merge(struct timeline *to, const struct timeline *from);
 void timeline_windows(const struct timeline *t, uint64_t from_ns, uint64_t to_ns, uint64_t end_ns, unsigned count, double *ret_mb_per_s,
 		      double *ret_position);
 
+/* --- device_line.c ------------------------------------------------------------------------------------------- */
+
+struct device_line;
+int device_line_open(struct device_line **ret, struct target *t, struct error *err);
+void device_line_begin(struct device_line *l);
+void device_line_end(struct device_line *l, struct timeline *ret_line, uint64_t *ret_bytes, uint64_t *ret_end_ns);
+void device_line_close(struct device_line *l); /* NULL is fine */
+
 /* --- phase.c ------------------------------------------------------------------------------------------------- */
 
 #define PHASE_SAMPLES 16
@@ -64,7 +72,9 @@ struct phase_result {
 	uint64_t flush_count;                         /* flushes between writes */
 	struct histogram *latency, *flush_latency;
 	struct timeline timeline;
-	uint64_t *job_bytes, *job_ns; /* by job, for limits */
+	struct timeline device_timeline; /* what the disks moved, 0 without disks; the final flush included */
+	uint64_t device_bytes, device_end_ns;
+	uint64_t *job_bytes, *job_first_ns, *job_ns; /* by job, for limits: bytes; time of the first operation and of all */
 	struct {
 		uint64_t offset_bytes, bytes;
 	} written[PHASE_SAMPLES]; /* a sample of what was written */
@@ -126,7 +136,8 @@ struct steady {
 /* Takes the slope out that the zones of a rotating disk explain: rate = r·(1 − s·position), 0 ≤ s ≤ 0.6. */
 void steady_flatten(double *rates, const double *positions, unsigned count);
 void steady_judge(const double *rates, unsigned count, struct steady *ret);
-void steady_step(const double *rates, unsigned count, struct steady *ret);
+/* A step counts from `burst_least` windows on: a drive's own cache fills in less. */
+void steady_step(const double *rates, unsigned count, unsigned burst_least, struct steady *ret);
 
 /* --- verdict.c ----------------------------------------------------------------------------------------------- */
 

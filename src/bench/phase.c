@@ -25,7 +25,7 @@ struct job {
 	uint64_t region_offset, region_blocks;
 	uint64_t unflushed_bytes;
 	struct disk *disk; /* NULL: through the target's calls */
-	uint64_t bytes, end_ns;
+	uint64_t bytes, first_ns, end_ns; /* when its first operation was done, and all */
 };
 
 /* The part of the pool that one operation at a time takes its data from, in units. */
@@ -64,6 +64,7 @@ struct run {
 	unsigned ready, finished;
 	bool go, stop, interrupted;
 	struct error failure;
+	struct device_line *device;
 };
 
 struct op {
@@ -164,7 +165,8 @@ static void account(struct worker *me, const struct op *op, uint64_t from_ns, ui
 	}
 	histogram_add(me->latency, to_ns - from_ns);
 	timeline_add(&me->timeline, from_ns - run->start_ns, to_ns - run->start_ns, bytes, op->position);
-	__atomic_fetch_add(&me->job->bytes, bytes, __ATOMIC_RELAXED);
+	if (__atomic_fetch_add(&me->job->bytes, bytes, __ATOMIC_RELAXED) == 0)
+		me->job->first_ns = to_ns;
 }
 
 static uint64_t take_payload(struct run *run, struct part *part, uint64_t offset_bytes)
@@ -484,6 +486,7 @@ static void tear_down(struct run *run)
 		free(run->workers[i].read_buffers);
 		free(run->workers[i].slots);
 	}
+	device_line_close(run->device);
 	free(run->workers);
 	free(run->jobs);
 	os_cond_destroy(&run->change);
@@ -525,6 +528,7 @@ static void let_run(struct run *run, unsigned started)
 	os_mutex_lock(&run->lock);
 	while (run->ready < started)
 		os_cond_wait(&run->change, &run->lock);
+	device_line_begin(run->device);
 	run->start_ns = os_now_ns();
 	run->deadline_ns = run->w->duration_ns ? run->start_ns + run->w->duration_ns : 0;
 	run->go = true;
@@ -583,6 +587,7 @@ static void gather(struct run *run, struct phase_result *ret)
 	for (unsigned j = 0; j < run->job_count; j++) {
 		ret->job_bytes[j] = run->jobs[j].bytes;
 		ret->job_ns[j] = run->jobs[j].end_ns - run->start_ns;
+		ret->job_first_ns[j] = run->jobs[j].first_ns ? run->jobs[j].first_ns - run->start_ns : 0;
 	}
 }
 
@@ -603,6 +608,7 @@ static int measure(struct run *run, struct phase_result *ret, struct error *err)
 			run->failure = failure;
 	}
 	uint64_t end_ns = os_now_ns();
+	device_line_end(run->device, &ret->device_timeline, &ret->device_bytes, &ret->device_end_ns);
 	gather(run, ret);
 	ret->pass = run->pass;
 	ret->work_ns = worked_ns - run->start_ns;
@@ -622,7 +628,8 @@ static int make_result(unsigned jobs, struct phase_result *ret, struct error *er
 		status = histogram_create(&ret->flush_latency, err);
 	ret->job_bytes = calloc(jobs, sizeof(*ret->job_bytes));
 	ret->job_ns = calloc(jobs, sizeof(*ret->job_ns));
-	if (status == 0 && (!ret->job_bytes || !ret->job_ns))
+	ret->job_first_ns = calloc(jobs, sizeof(*ret->job_first_ns));
+	if (status == 0 && (!ret->job_bytes || !ret->job_ns || !ret->job_first_ns))
 		status = error_set(err, ERR_MEMORY, "no memory for the results of %u jobs", jobs);
 	return status;
 }
@@ -633,6 +640,7 @@ void phase_result_release(struct phase_result *r)
 	histogram_free(r->flush_latency);
 	free(r->job_bytes);
 	free(r->job_ns);
+	free(r->job_first_ns);
 	*r = (struct phase_result){0};
 }
 
@@ -650,6 +658,8 @@ int phase_run(const struct phase *p, struct phase_result *ret, struct error *err
 	run.workers = calloc(run.worker_count, sizeof(*run.workers));
 	if (status == 0 && (!run.jobs || !run.workers))
 		status = error_set(err, ERR_MEMORY, "no memory for %u workers", run.worker_count);
+	if (status == 0)
+		status = device_line_open(&run.device, p->target, err);
 	if (status == 0)
 		set_up_jobs(&run);
 	for (unsigned i = 0; i < run.worker_count && status == 0; i++)

@@ -33,6 +33,7 @@
 #define WINDOWS_MIN 6u
 #define WINDOWS_MAX 30u
 #define OPS_PER_WINDOW 4u
+#define BATCH_WINDOW_NS 1000000000u /* buffered random writes go out in batches, each with its reads, log and writes */
 #define RANDOM_OPS_PER_WINDOW 64u /* small random operations scatter */
 #define CEILING_NS 20000000u
 #define CEILING_WORTH_S 0.1
@@ -192,26 +193,62 @@ static void set_latency(struct cell_run *run)
 		c->latency_max_ns = histogram_max(run->latency);
 }
 
+#define DEVICE_SHARE_MIN 0.5     /* of the bytes: with less the disks say nothing of the rate */
+#define DEVICE_BUSY_SHARE 0.97   /* of what they moved: behind it drives empty their caches and last marks are set */
+#define BURST_LEAST_NS 200000000u /* a drive's own cache takes less to fill */
+
+/* Where the windows of a phase are cut from, and up to where. */
+struct window_source {
+	const struct timeline *line;
+	uint64_t full_ns, end_ns;
+	bool device;
+};
+
+static uint64_t time_of_share(const struct timeline *t, double share, uint64_t end_ns)
+{
+	double all = 0, sum = 0;
+	unsigned i = 0;
+
+	for (unsigned k = 0; k < TIMELINE_SLICES; k++)
+		all += t->bytes[k];
+	while (i < TIMELINE_SLICES && (sum += t->bytes[i]) < share * all)
+		i++;
+	return min_of((i + 1) * t->width_ns, end_ns);
+}
+
+/* Random reads are not read ahead: what callers see is what the disks do, and callers know when all were busy. */
+static struct window_source window_source(const struct phase_result *r, const struct workload *w)
+{
+	if (r->device_bytes >= DEVICE_SHARE_MIN * (double)r->bytes && r->device_end_ns && (!w->random || w->read_percent < 100)) {
+		uint64_t busy_ns = time_of_share(&r->device_timeline, DEVICE_BUSY_SHARE, r->device_end_ns);
+		return (struct window_source){&r->device_timeline, busy_ns, r->device_end_ns, true};
+	}
+	return (struct window_source){&r->timeline, r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns, r->work_ns, false};
+}
+
 /*
- * Windows of the last phase, over the time in which all workers were busy and behind a burst into a cache, scaled so
- * that their mean is the rate of the phase: the final flush weighs on all of them alike.
+ * Windows of the last phase: of what the disks moved, the final flush included; or, without disks, of what callers saw
+ * while all workers were busy. Cut behind a burst into a cache, and scaled so that their mean is the rate of the phase.
  */
 static void set_windows(struct cell_run *run, struct steady *ret_steady)
 {
 	const struct phase_result *r = &run->last;
 	const struct workload *w = run->workload;
-	double rates[STEADY_WINDOWS_MAX], positions[STEADY_WINDOWS_MAX], sum = 0;
+	double rates[STEADY_WINDOWS_MAX], positions[STEADY_WINDOWS_MAX], seen[STEADY_WINDOWS_MAX], sum = 0;
 	bool zones = target_is_rotating(run->target) && (!w->random || w->block_bytes >= ZONE_BLOCK_BYTES);
-	uint64_t full_ns = r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns;
+	struct window_source from = window_source(r, w);
 
 	unsigned fine = (unsigned)min_of(max_of(r->ops / 2, (uint64_t)WINDOWS_MIN), (uint64_t)STEADY_WINDOWS_MAX);
-	timeline_windows(&r->timeline, 0, full_ns, r->work_ns, fine, rates, positions);
-	steady_step(rates, fine, ret_steady);
-	uint64_t from_ns = ret_steady->step ? (uint64_t)(ret_steady->at * (double)full_ns) : 0;
+	timeline_windows(from.line, 0, from.full_ns, from.end_ns, fine, rates, positions);
+	steady_step(rates, fine, from.device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)from.full_ns) + 1 : 1, ret_steady);
+	uint64_t from_ns = ret_steady->step ? (uint64_t)(ret_steady->at * (double)from.full_ns) : 0;
 
 	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
-	unsigned count = (unsigned)min_of(max_of(r->ops / each, (uint64_t)WINDOWS_MIN), (uint64_t)WINDOWS_MAX);
-	timeline_windows(&r->timeline, from_ns, full_ns, r->work_ns, count, rates, positions);
+	uint64_t most = w->random && from.device ? min_of(from.full_ns / BATCH_WINDOW_NS, (uint64_t)WINDOWS_MAX) : WINDOWS_MAX;
+	unsigned count = (unsigned)max_of(min_of(r->ops / each, most), (uint64_t)WINDOWS_MIN);
+	timeline_windows(from.line, from_ns, from.full_ns, from.end_ns, count, rates, positions);
+	if (from.device) /* the disks do not say where in the target their bytes belong; callers were there a little earlier */
+		timeline_windows(&r->timeline, from_ns, min_of(from.full_ns, r->work_ns), r->work_ns, count, seen, positions);
 	for (unsigned i = 0; i < count; i++)
 		sum += rates[i];
 	for (unsigned i = 0; i < count && sum > 0; i++)
@@ -294,7 +331,8 @@ static void judge(struct cell_run *run, const struct bench_limit *limit)
 		.shortest_ns = run->shortest_ns,
 		.flush_count = run->flush_count,
 		.flush_median_ns = histogram_percentile(run->flush_latency, 50),
-		.final_flush_share = r->elapsed_ns ? (double)r->final_flush_ns / (double)r->elapsed_ns : 0,
+		/* The disks' own windows tell of a burst; callers' windows end before the flush. */
+		.final_flush_share = r->elapsed_ns && !window_source(r, run->workload).device ? (double)r->final_flush_ns / (double)r->elapsed_ns : 0,
 		.burst_mb_per_s = r->work_ns ? (double)r->bytes / (double)r->work_ns * 1000 : 0,
 		.ceiling_mb_per_s = measure_ceiling(run),
 		.interval_from_windows = run->sample_count == 1,

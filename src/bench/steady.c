@@ -68,7 +68,7 @@ void steady_judge(const double *rates, unsigned count, struct steady *ret)
 }
 
 /* The split that leaves the least squares on both sides; a step when the median behind it is half of that before. */
-void steady_step(const double *rates, unsigned count, struct steady *ret)
+void steady_step(const double *rates, unsigned count, unsigned burst_least, struct steady *ret)
 {
 	double best = INFINITY;
 	unsigned split = 0;
@@ -89,7 +89,7 @@ void steady_step(const double *rates, unsigned count, struct steady *ret)
 	if (split == 0)
 		return;
 	double burst = stats_median(rates, split), sustained = stats_median(rates + split, count - split);
-	if (sustained <= STEP_MAX * burst) {
+	if (sustained <= STEP_MAX * burst && split >= burst_least) {
 		ret->step = true;
 		ret->burst = burst;
 		ret->sustained = sustained;

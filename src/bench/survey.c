@@ -20,6 +20,8 @@
 #define BUS_SHARE 0.9
 #define SUB_SECTOR_RATIO 1.5
 #define SEED 1u
+#define SETTLED_BLOCKS 4u
+#define STREAM_BLOCKS_MIN 32u
 
 struct surveyor {
 	struct disk *const *disks;
@@ -35,6 +37,16 @@ static void say(struct surveyor *s, const char *what, double mb_per_s)
 	s->step++;
 	if (s->progress && s->progress->say)
 		s->progress->say(s->progress->arg, what, (double)s->step / (double)s->steps, mb_per_s);
+}
+
+/* Without the way to the first block, which on a short stretch weighs. */
+static double settled_rate(const struct workload *w, uint64_t bytes, uint64_t first_ns, uint64_t all_ns)
+{
+	if (!w->random && bytes >= SETTLED_BLOCKS * w->block_bytes && all_ns > first_ns) {
+		bytes -= w->block_bytes;
+		all_ns -= first_ns;
+	}
+	return all_ns ? (double)bytes / (double)all_ns * 1000 : 0;
 }
 
 /* One pattern on some disks, each on its own thread. Rates in MB/s. */
@@ -60,7 +72,7 @@ static int rate(struct surveyor *s, struct disk *const *disks, unsigned count, c
 	else if (r.interrupted || os_interrupted())
 		status = error_set(err, ERR_INTERRUPTED, "interrupted during the survey");
 	for (unsigned i = 0; i < count && status == 0; i++)
-		ret_rates[i] = r.job_ns[i] ? (double)r.job_bytes[i] / (double)r.job_ns[i] * 1000 : 0;
+		ret_rates[i] = settled_rate(w, r.job_bytes[i], r.job_first_ns[i], r.job_ns[i]);
 	phase_result_release(&r);
 	return status;
 }
@@ -69,10 +81,11 @@ static int rate(struct surveyor *s, struct disk *const *disks, unsigned count, c
 static struct workload stream(const struct disk *d, bool inner)
 {
 	uint64_t size = disk_traits(d)->size_bytes;
-	uint64_t block = min_of(STREAM_BLOCK_BYTES, round_down_u64(size, RANDOM_BLOCK_BYTES));
+	uint64_t block = min_of(STREAM_BLOCK_BYTES, round_down_u64(size / ZONE_SHARE / STREAM_BLOCKS_MIN, RANDOM_BLOCK_BYTES));
+	block = max_of(block, (uint64_t)RANDOM_BLOCK_BYTES);
 	uint64_t span = round_down_u64(max_of(size / ZONE_SHARE, block), block);
 
-	return (struct workload){.read_percent = 100, .block_bytes = block, .depth = 4, .span_bytes = span,
+	return (struct workload){.read_percent = 100, .block_bytes = block, .depth = 4, .span_bytes = span, .total_bytes = span,
 				 .span_offset_bytes = inner ? round_down_u64(size - span, RANDOM_BLOCK_BYTES) : 0};
 }
 
@@ -229,6 +242,7 @@ static int measure_together(struct surveyor *s, struct survey *ret, struct error
 	struct workload w = stream(good[0], false);
 	w.block_bytes = min_of(w.block_bytes, round_down_u64(smallest, RANDOM_BLOCK_BYTES));
 	w.span_bytes = max_of(round_down_u64(min_of(w.span_bytes, smallest / ZONE_SHARE), w.block_bytes), w.block_bytes);
+	w.total_bytes = w.span_bytes;
 	int status = rate(s, good, count, &w, rates, &failure);
 	if (status == ERR_INTERRUPTED)
 		return error_set(err, status, "%s", failure.text);

@@ -67,20 +67,20 @@ static void one_step_is_found_and_sized(void **state)
 {
 	struct steady s;
 
-	steady_step((double[]){100, 99, 101, 5, 5, 5.1, 4.9, 5, 5, 5}, 10, &s);
+	steady_step((double[]){100, 99, 101, 5, 5, 5.1, 4.9, 5, 5, 5}, 10, 1, &s);
 	assert_true(s.step);
 	assert_near(s.burst, 100, 0.001);
 	assert_near(s.sustained, 5, 0.001);
 	assert_near(s.at, 0.3, 0.001);
-	steady_step((double[]){100, 99, 101, 60, 60, 60, 61, 59, 60, 60}, 10, &s);
+	steady_step((double[]){100, 99, 101, 60, 60, 60, 61, 59, 60, 60}, 10, 1, &s);
 	assert_false(s.step);
-	steady_step((double[]){5, 5, 5, 5, 100, 100, 100, 100}, 8, &s); /* faster later is no decay */
+	steady_step((double[]){5, 5, 5, 5, 100, 100, 100, 100}, 8, 1, &s); /* faster later is no decay */
 	assert_false(s.step);
 	/* the last of thirty windows says nothing of what is sustained */
 	double v[30];
 	for (unsigned i = 0; i < 30; i++)
 		v[i] = i < 29 ? 100 : 1;
-	steady_step(v, 30, &s);
+	steady_step(v, 30, 1, 1, &s);
 	assert_false(s.step);
 }
 
