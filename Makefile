@@ -28,7 +28,7 @@ build: deps
 compare: build
 	@$(BUILD)/spindle compare; status=$$?; \
 	if [ $$status -eq 3 ]; then \
-		echo 'compare: done; status 3, because some results are not valid: the table above marks them and says why'; \
+		echo 'compare: done; status 3: some results are not valid, the table above marks them and says why'; \
 	else exit $$status; fi
 
 check: build

@@ -10,9 +10,9 @@
 
 enum { OPTION_DIRECTORY = 1, OPTION_REPAIR, OPTION_DESTROY, OPTION_JSON };
 
-#define OPTION_DISKS_LINE                                                                         \
-	{                                                                                         \
-		OPTION_DIRECTORY, "disks", 'd', "DISK", "a member, or a directory that holds them; repeated" \
+#define OPTION_DISKS_LINE                                                                                              \
+	{                                                                                                              \
+		OPTION_DIRECTORY, "disks", 'd', "DISK", "a member, or a directory that holds them; repeated"           \
 	}
 
 static const struct cli_option options_find[] = {OPTION_DISKS_LINE, {0}};
@@ -66,7 +66,8 @@ static int take_words(struct job *j, int argc, char **argv, unsigned words_wante
 				snprintf(j->find.name, sizeof(j->find.name), "%s", value);
 			named = true;
 		} else if (j->word_count == words_wanted)
-			code = error_set(err, ERR_USAGE, "%s takes no '%s': spindle %s %s", j->help->verb, value, j->help->verb, j->help->usage);
+			code = error_set(err, ERR_USAGE, "%s takes no '%s': spindle %s %s", j->help->verb, value,
+				j->help->verb, j->help->usage);
 		else
 			j->words[j->word_count++] = value;
 	}
@@ -87,7 +88,7 @@ static int find_member(struct job *j, const char *word, unsigned *ret_index, str
 		const struct array_member_status *m = &j->status.members[i];
 
 		if (strcmp(m->name, word) == 0 || strcmp(m->id, word) == 0 ||
-		    (has_path && realpath(m->name, real_name) && strcmp(real_word, real_name) == 0)) {
+			(has_path && realpath(m->name, real_name) && strcmp(real_word, real_name) == 0)) {
 			*ret_index = i;
 			return 0;
 		}
@@ -96,7 +97,8 @@ static int find_member(struct job *j, const char *word, unsigned *ret_index, str
 		*ret_index = (unsigned)number;
 		return 0;
 	}
-	return error_set(err, ERR_NOT_FOUND, "%s has no member %s; 'spindle array status %s' lists them", j->find.name, word, j->find.name);
+	return error_set(err, ERR_NOT_FOUND, "%s has no member %s; 'spindle array status %s' lists them", j->find.name,
+		word, j->find.name);
 }
 
 /* Looks at the new disk, and opens it. */
@@ -114,8 +116,8 @@ static int open_new(struct job *j, const char *word, struct cli_disks *fresh, st
 	for (size_t i = 0; !code && i < j->find.disks.specs.count; i++) {
 		struct disk_facts member;
 
-		if (disk_inspect(j->find.disks.specs.items[i].path, &member, NULL) == 0 && member.device == fresh->facts[0].device &&
-		    member.inode == fresh->facts[0].inode)
+		if (disk_inspect(j->find.disks.specs.items[i].path, &member, NULL) == 0 &&
+			member.device == fresh->facts[0].device && member.inode == fresh->facts[0].inode)
 			code = error_set(err, ERR_USAGE, "%s is a member of %s already", word, j->find.name);
 	}
 	return code ? code : cli_disks_open(fresh, &options, err);
@@ -145,7 +147,7 @@ static void begin_progress(struct job *j, const char *what)
 	cli_progress_phase(&j->progress, "%s %s", what, j->find.name);
 }
 
-/* --- check ------------------------------------------------------------------------------------------------------------- */
+/* --- check --------------------------------------------------------------------------------------- */
 
 static const struct cli_help help_check = {
 	.verb = "array check",
@@ -160,27 +162,29 @@ static json_t *check_json(const struct job *j, const struct array_check_result *
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < r->first_count; i++)
-		json_array_append_new(list, json_pack("{sI sI si sI}", "row", (json_int_t)r->first[i].row, "offset_bytes",
-						      (json_int_t)r->first[i].offset_bytes, "member", r->first[i].member,
-						      "member_offset_bytes", (json_int_t)r->first[i].member_offset_bytes));
-	return json_pack("{si ss sI sI sI sI so}", "schema", 1, "name", j->find.name, "rows", (json_int_t)r->rows, "mismatched_rows",
-			 (json_int_t)r->mismatched_rows, "repaired_rows", (json_int_t)r->repaired_rows, "unreadable_chunks",
-			 (json_int_t)r->unreadable_chunks, "first", list);
+		json_array_append_new(
+			list, json_pack("{sI sI si sI}", "row", (json_int_t)r->first[i].row, "offset_bytes",
+				      (json_int_t)r->first[i].offset_bytes, "member", r->first[i].member,
+				      "member_offset_bytes", (json_int_t)r->first[i].member_offset_bytes));
+	return json_pack("{si ss sI sI sI sI so}", "schema", 1, "name", j->find.name, "rows", (json_int_t)r->rows,
+		"mismatched_rows", (json_int_t)r->mismatched_rows, "repaired_rows", (json_int_t)r->repaired_rows,
+		"unreadable_chunks", (json_int_t)r->unreadable_chunks, "first", list);
 }
 
 static void print_check(const struct job *j, const struct array_check_result *r)
 {
 	for (unsigned i = 0; i < r->first_count; i++) {
 		if (r->first[i].member >= 0)
-			printf("row %llu, at %llu of the array: member %d differs, at %llu of it\n", (unsigned long long)r->first[i].row,
-			       (unsigned long long)r->first[i].offset_bytes, r->first[i].member,
-			       (unsigned long long)r->first[i].member_offset_bytes);
+			printf("row %llu, at %llu of the array: member %d differs, at %llu of it\n",
+				(unsigned long long)r->first[i].row, (unsigned long long)r->first[i].offset_bytes,
+				r->first[i].member, (unsigned long long)r->first[i].member_offset_bytes);
 		else
-			printf("row %llu, at %llu of the array: its disks do not agree\n", (unsigned long long)r->first[i].row,
-			       (unsigned long long)r->first[i].offset_bytes);
+			printf("row %llu, at %llu of the array: its disks do not agree\n",
+				(unsigned long long)r->first[i].row, (unsigned long long)r->first[i].offset_bytes);
 	}
-	printf("%s: %llu rows read, %llu not right, %llu repaired, %llu chunks unreadable\n", j->find.name, (unsigned long long)r->rows,
-	       (unsigned long long)r->mismatched_rows, (unsigned long long)r->repaired_rows, (unsigned long long)r->unreadable_chunks);
+	printf("%s: %llu rows read, %llu not right, %llu repaired, %llu chunks unreadable\n", j->find.name,
+		(unsigned long long)r->rows, (unsigned long long)r->mismatched_rows,
+		(unsigned long long)r->repaired_rows, (unsigned long long)r->unreadable_chunks);
 }
 
 static int run_check(struct job *j, struct error *err)
@@ -199,14 +203,15 @@ static int run_check(struct job *j, struct error *err)
 		code = cli_json_print(check_json(j, &result), err);
 	else
 		print_check(j, &result);
-	if (!code && result.mismatched_rows + result.unreadable_chunks > 0 && (!j->repair || result.repaired_rows < result.mismatched_rows))
+	if (!code && result.mismatched_rows + result.unreadable_chunks > 0 &&
+		(!j->repair || result.repaired_rows < result.mismatched_rows))
 		code = error_set(err, ERR_CORRUPT, "%s: %llu rows are not right%s", j->find.name,
-				 (unsigned long long)(result.mismatched_rows - result.repaired_rows),
-				 j->repair ? " and could not be repaired" : "; --repair writes them again");
+			(unsigned long long)(result.mismatched_rows - result.repaired_rows),
+			j->repair ? " and could not be repaired" : "; --repair writes them again");
 	return code;
 }
 
-/* --- replace, attach, detach ------------------------------------------------------------------------------------------------ */
+/* --- replace, attach, detach --------------------------------------------------------------------- */
 
 static const struct cli_help help_replace = {
 	.verb = "array replace",
@@ -230,7 +235,8 @@ static const struct cli_help help_detach = {
 
 static bool goes_on(const struct job *j, unsigned index, const char *word)
 {
-	return j->status.members[index].state == ARRAY_MEMBER_REBUILDING && strcmp(j->status.members[index].name, word) == 0;
+	return j->status.members[index].state == ARRAY_MEMBER_REBUILDING &&
+	       strcmp(j->status.members[index].name, word) == 0;
 }
 
 static int run_replace(struct job *j, struct error *err)
@@ -240,7 +246,9 @@ static int run_replace(struct job *j, struct error *err)
 	int code = array_find_open(&j->find, false, err);
 
 	/* After an interruption the new disk is a member already: then what is left is the rest of the rebuild. */
-	code = code ? code : find_member(j, j->words[0], &index, NULL) == 0 ? 0 : find_member(j, j->words[1], &index, err);
+	code = code                                             ? code
+	       : find_member(j, j->words[0], &index, NULL) == 0 ? 0
+								: find_member(j, j->words[1], &index, err);
 	if (!code && goes_on(j, index, j->words[1])) {
 		begin_progress(j, "rebuild");
 		code = array_rebuild(j->find.array, cli_progress_bytes, &j->progress, err);
@@ -249,7 +257,8 @@ static int run_replace(struct job *j, struct error *err)
 	}
 	code = code ? code : open_new(j, j->words[1], &fresh, err);
 	if (!code) {
-		const char *old_path = j->status.members[index].disk ? disk_traits(j->status.members[index].disk)->path : NULL;
+		const char *old_path =
+			j->status.members[index].disk ? disk_traits(j->status.members[index].disk)->path : NULL;
 		char *without = old_path ? strdup(old_path) : NULL;
 
 		begin_progress(j, "rebuild");
@@ -315,7 +324,7 @@ static int run_detach(struct job *j, struct error *err)
 	return code;
 }
 
-/* --- destroy --------------------------------------------------------------------------------------------------------------------- */
+/* --- destroy ------------------------------------------------------------------------------------- */
 
 static const struct cli_help help_destroy = {
 	.verb = "array destroy",
@@ -337,9 +346,10 @@ static int run_destroy(struct job *j, struct error *err)
 	return code;
 }
 
-/* --- the verbs ----------------------------------------------------------------------------------------------------------------------- */
+/* --- the verbs ----------------------------------------------------------------------------------- */
 
-static int run_job(int argc, char **argv, const struct cli_help *help, unsigned words, int (*run)(struct job *j, struct error *err))
+static int run_job(int argc, char **argv, const struct cli_help *help, unsigned words,
+	int (*run)(struct job *j, struct error *err))
 {
 	scoped_free struct job *j = calloc(1, sizeof(*j));
 	struct error err = ERROR_INIT;
@@ -357,11 +367,26 @@ static int run_job(int argc, char **argv, const struct cli_help *help, unsigned 
 	return code == CLI_HELP ? CLI_DONE : code ? cli_fail(&err) : CLI_DONE;
 }
 
-static int verb_check(int argc, char **argv) { return run_job(argc, argv, &help_check, 0, run_check); }
-static int verb_replace(int argc, char **argv) { return run_job(argc, argv, &help_replace, 2, run_replace); }
-static int verb_attach(int argc, char **argv) { return run_job(argc, argv, &help_attach, 1, run_attach); }
-static int verb_detach(int argc, char **argv) { return run_job(argc, argv, &help_detach, 1, run_detach); }
-static int verb_destroy(int argc, char **argv) { return run_job(argc, argv, &help_destroy, 0, run_destroy); }
+static int verb_check(int argc, char **argv)
+{
+	return run_job(argc, argv, &help_check, 0, run_check);
+}
+static int verb_replace(int argc, char **argv)
+{
+	return run_job(argc, argv, &help_replace, 2, run_replace);
+}
+static int verb_attach(int argc, char **argv)
+{
+	return run_job(argc, argv, &help_attach, 1, run_attach);
+}
+static int verb_detach(int argc, char **argv)
+{
+	return run_job(argc, argv, &help_detach, 1, run_detach);
+}
+static int verb_destroy(int argc, char **argv)
+{
+	return run_job(argc, argv, &help_destroy, 0, run_destroy);
+}
 
 static const struct verb {
 	const char *name;

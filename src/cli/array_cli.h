@@ -5,7 +5,7 @@
 #include "array.h"
 #include "cli.h"
 
-/* --- known arrays: hints in the state directory, one file each, one DISK a line. Labels decide. ----------------- */
+/* --- known arrays: hints in the state directory, one file each, one DISK a line. Labels decide. --- */
 
 bool array_name_is_good(const char *name);
 /* The DISK words of a known array; ERR_NOT_FOUND when it is not known. The caller frees them. */
@@ -16,12 +16,12 @@ void known_array_forget(const char *name);
 int known_array_names(char ***ret_names, size_t *ret_count, struct error *err);
 void words_free(char **words, size_t count);
 
-/* --- finding and opening ------------------------------------------------------------------------------------------ */
+/* --- finding and opening ------------------------------------------------------------------------- */
 
 #define FIND_WORDS_MAX 512
 
 struct array_find {
-	char name[ARRAY_NAME_BYTES];      /* "" when not given */
+	char name[ARRAY_NAME_BYTES];       /* "" when not given */
 	const char *words[FIND_WORDS_MAX]; /* of -d: DISK, or a directory to scan */
 	unsigned word_count;
 	/* results */
@@ -36,7 +36,7 @@ int array_find_close(struct array_find *f, struct error *err);
 /* The names of all arrays that the words, or the known arrays, lead to. */
 int array_find_names(const struct array_find *f, char ***ret_names, size_t *ret_count, struct error *err);
 
-/* --- verbs in files of their own ------------------------------------------------------------------------------------ */
+/* --- verbs in files of their own ----------------------------------------------------------------- */
 
 int array_verb_create(int argc, char **argv);
 int array_verb_status(int argc, char **argv);

@@ -29,7 +29,16 @@ static const struct like likes[] = {
 	{"lvm", 64 << 10, 64 << 10, LAYOUT_LEFT_SYMMETRIC, ARRAY_HOLE_BITMAP},
 };
 
-enum { OPTION_CHUNK = 1, OPTION_ROTATION, OPTION_HOLE, OPTION_LOG, OPTION_LIKE, OPTION_DESTROY, OPTION_DRY_RUN, OPTION_FORCE };
+enum {
+	OPTION_CHUNK = 1,
+	OPTION_ROTATION,
+	OPTION_HOLE,
+	OPTION_LOG,
+	OPTION_LIKE,
+	OPTION_DESTROY,
+	OPTION_DRY_RUN,
+	OPTION_FORCE
+};
 
 static const struct cli_option options[] = {
 	{OPTION_CHUNK, "chunk", 0, "SIZE", "bytes of one disk before the next one's turn (128KiB)"},
@@ -73,14 +82,30 @@ static int take_words(struct request *r, int argc, char **argv, struct error *er
 		if (id < 0 || id == CLI_HELP)
 			return id;
 		switch (id) {
-		case OPTION_CHUNK: r->chunk = value; break;
-		case OPTION_ROTATION: r->rotation = value; break;
-		case OPTION_HOLE: r->hole = value; break;
-		case OPTION_LOG: r->log = value; break;
-		case OPTION_LIKE: r->like = value; break;
-		case OPTION_DRY_RUN: r->dry_run = true; break;
-		case OPTION_DESTROY: code = cli_destroy_add(&r->destroy, value, err); break;
-		case OPTION_FORCE: code = cli_destroy_add(&r->destroy, "all-named", err); break;
+		case OPTION_CHUNK:
+			r->chunk = value;
+			break;
+		case OPTION_ROTATION:
+			r->rotation = value;
+			break;
+		case OPTION_HOLE:
+			r->hole = value;
+			break;
+		case OPTION_LOG:
+			r->log = value;
+			break;
+		case OPTION_LIKE:
+			r->like = value;
+			break;
+		case OPTION_DRY_RUN:
+			r->dry_run = true;
+			break;
+		case OPTION_DESTROY:
+			code = cli_destroy_add(&r->destroy, value, err);
+			break;
+		case OPTION_FORCE:
+			code = cli_destroy_add(&r->destroy, "all-named", err);
+			break;
 		default:
 			if (!r->name)
 				r->name = value;
@@ -93,9 +118,11 @@ static int take_words(struct request *r, int argc, char **argv, struct error *er
 	if (code)
 		return code;
 	if (!r->layout || !r->disks.specs.count)
-		return error_set(err, ERR_USAGE, "array create needs a name, a layout and disks: spindle array create %s", help.usage);
+		return error_set(err, ERR_USAGE,
+			"array create needs a name, a layout and disks: spindle array create %s", help.usage);
 	if (!array_name_is_good(r->name))
-		return error_set(err, ERR_USAGE, "'%s' is no name for an array: letters, digits, _ . - and at most 63 of them", r->name);
+		return error_set(err, ERR_USAGE,
+			"'%s' is no name for an array: letters, digits, _ . - and at most 63 of them", r->name);
 	return 0;
 }
 
@@ -126,12 +153,17 @@ static int set_options(struct request *r, unsigned members, struct error *err)
 	if (layout_misfit(r->layout, members, reason, sizeof(reason)))
 		return error_set(err, ERR_USAGE, "%s", reason);
 	*o = (struct array_create_options){.name = r->name, .layout = r->layout, .hole = ARRAY_HOLE_LOG};
-	code = apply_like(r, strncmp(r->layout, "raid4", 5) == 0 || strncmp(r->layout, "raid5", 5) == 0 ||
-				     strncmp(r->layout, "raid6", 5) == 0, err);
+	code = apply_like(r,
+		strncmp(r->layout, "raid4", 5) == 0 || strncmp(r->layout, "raid5", 5) == 0 ||
+			strncmp(r->layout, "raid6", 5) == 0,
+		err);
 	if (!code && r->chunk)
 		code = size_parse(r->chunk, &o->chunk_bytes, err);
-	if (!code && r->chunk && (!is_power_of_two(o->chunk_bytes) || o->chunk_bytes < LAYOUT_CHUNK_MIN || o->chunk_bytes > LAYOUT_CHUNK_MAX))
-		code = error_set(err, ERR_USAGE, "the chunk must be a power of two from 4 KiB to 16 MiB, not %s", r->chunk);
+	if (!code && r->chunk &&
+		(!is_power_of_two(o->chunk_bytes) || o->chunk_bytes < LAYOUT_CHUNK_MIN ||
+			o->chunk_bytes > LAYOUT_CHUNK_MAX))
+		code = error_set(
+			err, ERR_USAGE, "the chunk must be a power of two from 4 KiB to 16 MiB, not %s", r->chunk);
 	if (!code && r->rotation)
 		code = layout_rotation_parse(r->rotation, &o->rotation, err);
 	if (!code && r->hole) {
@@ -140,8 +172,8 @@ static int set_options(struct request *r, unsigned members, struct error *err)
 		o->hole = strcmp(r->hole, "bitmap") == 0 ? ARRAY_HOLE_BITMAP : ARRAY_HOLE_LOG;
 	}
 	if (!code && r->log && o->hole == ARRAY_HOLE_BITMAP)
-		code = error_set(err, ERR_USAGE, "a log disk is of no use with --write-hole bitmap%s%s", r->hole ? "" : ", which --like set: ",
-				 r->hole ? "" : r->like);
+		code = error_set(err, ERR_USAGE, "a log disk is of no use with --write-hole bitmap%s%s",
+			r->hole ? "" : ", which --like set: ", r->hole ? "" : r->like);
 	return code;
 }
 
@@ -160,11 +192,14 @@ static int check_name_is_free(const struct request *r, struct error *err)
 		struct array_label_facts label;
 		struct disk *disk;
 
-		if (disk_specs_add(&specs, words[i], NULL) == 0 && specs.items[0].path && !cli_destroy_names(&r->destroy, specs.items[0].path) &&
-		    disk_open(&specs.items[0], &o, &disk, NULL) == 0) {
+		if (disk_specs_add(&specs, words[i], NULL) == 0 && specs.items[0].path &&
+			!cli_destroy_names(&r->destroy, specs.items[0].path) &&
+			disk_open(&specs.items[0], &o, &disk, NULL) == 0) {
 			if (array_label_read(disk, &label, NULL) == 0 && strcmp(label.array_name, r->name) == 0)
-				error_set(err, ERR_EXISTS, "an array named %s is known already, %s belongs to it; destroy it or take another name",
-					  r->name, specs.items[0].path);
+				error_set(err, ERR_EXISTS,
+					"an array named %s is known already, %s belongs to it; destroy it or take "
+					"another name",
+					r->name, specs.items[0].path);
 			disk_close(disk);
 		}
 		disk_specs_release(&specs);
@@ -204,8 +239,9 @@ static int plan(const struct request *r, unsigned members, struct layout *l, str
 
 		data_bytes[i] = array_data_bytes(f->size_bytes, chunk_bytes);
 		if (!data_bytes[i])
-			return error_set(err, ERR_TOO_SMALL, "%s is too small: it has %s, and labels and log leave no room for data", f->path,
-					 size_format_binary(f->size_bytes, size));
+			return error_set(err, ERR_TOO_SMALL,
+				"%s is too small: it has %s, and labels and log leave no room for data", f->path,
+				size_format_binary(f->size_bytes, size));
 	}
 	return layout_init(l, r->layout, members, data_bytes, chunk_bytes, r->options.rotation, err);
 }
@@ -222,8 +258,9 @@ static void say_plan(const struct request *r, const struct layout *l, const char
 	else
 		snprintf(failures, sizeof(failures), "any %u disks may fail", survived);
 	cli_say("%s %s: %s over %u disks, %s (%s) usable, chunk %s, %s", r->name, done, layout_name(l, name), l->disks,
-		size_format_decimal(layout_capacity_bytes(l), decimal), size_format_binary(layout_capacity_bytes(l), size),
-		size_format_binary(l->chunk_bytes, chunk), failures);
+		size_format_decimal(layout_capacity_bytes(l), decimal),
+		size_format_binary(layout_capacity_bytes(l), size), size_format_binary(l->chunk_bytes, chunk),
+		failures);
 }
 
 static int create(struct request *r, struct error *err)
@@ -239,7 +276,8 @@ static int create(struct request *r, struct error *err)
 	if (!code && r->log)
 		code = disk_specs_add(&r->disks.specs, r->log, err);
 	if (!code && r->log && r->disks.specs.count != members + 1)
-		code = error_set(err, ERR_USAGE, "--log takes one disk, '%s' names %zu", r->log, r->disks.specs.count - members);
+		code = error_set(
+			err, ERR_USAGE, "--log takes one disk, '%s' names %zu", r->log, r->disks.specs.count - members);
 	code = code ? code : cli_disks_inspect(&r->disks, &rules, err);
 	code = code ? code : cli_destroy_check(&r->destroy, &r->disks, err);
 	code = code ? code : check_name_is_free(r, err);

@@ -58,7 +58,8 @@ static int take_words(struct transfer *t, int argc, char **argv, const struct cl
 			code = size_parse(value, &t->length_bytes, err);
 			t->length_given = true;
 		} else if (t->find.name[0])
-			code = error_set(err, ERR_USAGE, "%s takes one name, but '%s' was given too", help->verb, value);
+			code = error_set(
+				err, ERR_USAGE, "%s takes one name, but '%s' was given too", help->verb, value);
 		else if (!array_name_is_good(value))
 			code = error_set(err, ERR_USAGE, "'%s' is no name of an array", value);
 		else
@@ -74,8 +75,9 @@ static int check_range(struct transfer *t, struct error *err)
 	uint64_t size_bytes = array_size_bytes(t->find.array);
 
 	if (t->offset_bytes > size_bytes || (t->length_given && t->length_bytes > size_bytes - t->offset_bytes))
-		return error_set(err, ERR_USAGE, "%s has %llu bytes; offset %llu and length %llu go past its end", t->find.name,
-				 (unsigned long long)size_bytes, (unsigned long long)t->offset_bytes, (unsigned long long)t->length_bytes);
+		return error_set(err, ERR_USAGE, "%s has %llu bytes; offset %llu and length %llu go past its end",
+			t->find.name, (unsigned long long)size_bytes, (unsigned long long)t->offset_bytes,
+			(unsigned long long)t->length_bytes);
 	if (!t->length_given)
 		t->length_bytes = size_bytes - t->offset_bytes;
 	t->sector_bytes = array_sector_bytes(t->find.array);
@@ -92,7 +94,8 @@ static int put_out(const uint8_t *bytes, size_t count, struct error *err)
 		if (done < 0 && errno == EINTR && !os_interrupted())
 			continue;
 		if (done < 0)
-			return error_set(err, os_interrupted() ? ERR_INTERRUPTED : ERR_IO, "cannot write to standard output: %s", strerror(errno));
+			return error_set(err, os_interrupted() ? ERR_INTERRUPTED : ERR_IO,
+				"cannot write to standard output: %s", strerror(errno));
 		bytes += done;
 		count -= (size_t)done;
 	}
@@ -105,14 +108,16 @@ static int copy_out(struct transfer *t, struct error *err)
 		uint64_t at = t->offset_bytes + done;
 		uint64_t from = round_down_u64(at, t->sector_bytes);
 		uint64_t want = min_of(t->length_bytes - done, (uint64_t)COPY_BYTES);
-		int code = array_read(t->find.array, from, t->buffer, round_up_u64(at + want, t->sector_bytes) - from, err);
+		int code = array_read(
+			t->find.array, from, t->buffer, round_up_u64(at + want, t->sector_bytes) - from, err);
 
 		code = code ? code : put_out(t->buffer + (at - from), want, err);
 		if (code)
 			return code;
 		done += want;
 		if (!cli_progress_bytes(&t->progress, done, t->length_bytes))
-			return error_set(err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
+			return error_set(
+				err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
 	}
 	return 0;
 }
@@ -181,19 +186,21 @@ static int copy_in(struct transfer *t, struct error *err)
 			code = write_piece(t, at, got, err);
 		done += code ? 0 : got;
 		if (!code && !cli_progress_bytes(&t->progress, done, t->length_bytes))
-			code = error_set(err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
+			code = error_set(
+				err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
 	}
 	if (!code && got && !t->length_given) {
 		uint8_t more;
 
 		code = take_in(&more, 1, &got, err);
 		if (!code && got)
-			code = error_set(err, ERR_SPACE, "standard input holds more than fits: the array ends after %llu bytes of it",
-					 (unsigned long long)done);
+			code = error_set(err, ERR_SPACE,
+				"standard input holds more than fits: the array ends after %llu bytes of it",
+				(unsigned long long)done);
 	}
 	if (!code && t->length_given && done < t->length_bytes)
 		code = error_set(err, ERR_IO, "standard input ended after %llu of %llu bytes", (unsigned long long)done,
-				 (unsigned long long)t->length_bytes);
+			(unsigned long long)t->length_bytes);
 	/* What went in is kept, whatever stopped the rest; the first sentence stays. */
 	flushed = done ? array_flush(t->find.array, err) : 0;
 	return code ? code : flushed;

@@ -41,9 +41,11 @@ static int add_directory(struct candidates *c, const char *path, struct error *e
 		char full[CLI_PATH_BYTES];
 		struct stat s;
 
-		if (snprintf(full, sizeof(full), "%s/%s", path, entry->d_name) >= (int)sizeof(full) || stat(full, &s) != 0)
+		if (snprintf(full, sizeof(full), "%s/%s", path, entry->d_name) >= (int)sizeof(full) ||
+			stat(full, &s) != 0)
 			continue;
-		/* A name with a + or * would be taken for the grammar of DISK; such a file can be named with -d alone. */
+		/* A name with a + or * would be taken for the grammar of DISK; such a file can be named with -d alone.
+		 */
 		if ((S_ISREG(s.st_mode) || S_ISBLK(s.st_mode)) && !strpbrk(entry->d_name, "+*"))
 			code = disk_specs_add(&c->specs, full, err);
 	}
@@ -57,13 +59,15 @@ static int add_given(struct candidates *c, const struct array_find *f, struct er
 		struct stat s;
 		bool is_directory = stat(f->words[i], &s) == 0 && S_ISDIR(s.st_mode);
 		size_t before = c->specs.count;
-		int code = is_directory ? add_directory(c, f->words[i], err) : disk_specs_add(&c->specs, f->words[i], err);
+		int code =
+			is_directory ? add_directory(c, f->words[i], err) : disk_specs_add(&c->specs, f->words[i], err);
 
 		for (size_t k = before; !code && !is_directory && k < c->specs.count; k++) {
 			const char *path = c->specs.items[k].path;
 
 			if (!path)
-				code = error_set(err, ERR_USAGE, "%s: a memory disk holds no array", c->specs.items[k].text);
+				code = error_set(
+					err, ERR_USAGE, "%s: a memory disk holds no array", c->specs.items[k].text);
 			else if (stat(path, &s) != 0)
 				code = error_set(err, ERR_NOT_FOUND, "%s: there is no such file or device", path);
 		}
@@ -119,7 +123,8 @@ static int gather(const struct array_find *f, struct candidates *c, struct error
 }
 
 /* The array that is meant: by its name, or the only one there. Its id goes to ret_id. */
-static int choose(const struct array_find *f, const struct candidates *c, const char **ret_name, const char **ret_id, struct error *err)
+static int choose(const struct array_find *f, const struct candidates *c, const char **ret_name, const char **ret_id,
+	struct error *err)
 {
 	const struct array_label_facts *found = NULL;
 
@@ -135,10 +140,11 @@ static int choose(const struct array_find *f, const struct candidates *c, const 
 		if (strcmp(found->array_id, l->array_id) == 0)
 			continue;
 		if (strcmp(found->array_name, l->array_name) != 0)
-			return error_set(err, ERR_USAGE, "the disks hold more than one array (%s, %s): say which", found->array_name,
-					 l->array_name);
-		return error_set(err, ERR_USAGE, "the disks hold two arrays named %s (%s, %s): name the members of one with -d",
-				 l->array_name, found->array_id, l->array_id);
+			return error_set(err, ERR_USAGE, "the disks hold more than one array (%s, %s): say which",
+				found->array_name, l->array_name);
+		return error_set(err, ERR_USAGE,
+			"the disks hold two arrays named %s (%s, %s): name the members of one with -d", l->array_name,
+			found->array_id, l->array_id);
 	}
 	if (!found && f->name[0])
 		return error_set(err, ERR_NOT_FOUND, "no disk carries a label of the array %s", f->name);

@@ -63,7 +63,8 @@ int known_array_read(const char *name, char ***ret_words, size_t *ret_count, str
 		return code;
 	file = fopen(path, "re");
 	if (!file)
-		return error_set(err, ERR_NOT_FOUND, "no array named %s is known here; -d DISK or -d DIRECTORY says where to look", name);
+		return error_set(err, ERR_NOT_FOUND,
+			"no array named %s is known here; -d DISK or -d DIRECTORY says where to look", name);
 	while (!code && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
 		if (line[0] && line[0] != '#')
@@ -88,12 +89,14 @@ int known_array_write(const char *name, const struct disk_specs *specs, struct e
 	if (code)
 		return code;
 	if (!getcwd(here, sizeof(here)))
-		return error_set(err, error_from_errno(errno), "the working directory is not known: %s", strerror(errno));
+		return error_set(
+			err, error_from_errno(errno), "the working directory is not known: %s", strerror(errno));
 	text_addf(&text, "# members of the array %s as last seen; their labels decide\n", name);
 	for (size_t i = 0; i < specs->count; i++)
-		text_addf(&text, "%s%s%s\n", specs->items[i].path[0] == '/' ? "" : here, specs->items[i].path[0] == '/' ? "" : "/",
-			  specs->items[i].text);
-	code = text.failed ? error_set(err, ERR_MEMORY, "out of memory") : cli_file_write(path, text.bytes, text.length, err);
+		text_addf(&text, "%s%s%s\n", specs->items[i].path[0] == '/' ? "" : here,
+			specs->items[i].path[0] == '/' ? "" : "/", specs->items[i].text);
+	code = text.failed ? error_set(err, ERR_MEMORY, "out of memory")
+			   : cli_file_write(path, text.bytes, text.length, err);
 	text_release(&text);
 	return code;
 }

@@ -21,11 +21,12 @@ static const struct cli_help help = {
 
 static json_t *member_json(const struct array_member_status *m, unsigned index)
 {
-	return json_pack("{si ss ss ss sb sI sI sI sI sI sI sb sI}", "index", (int)index, "name", m->name, "id", m->id, "state",
-			 array_member_state_names[m->state], "present", m->disk != NULL, "rebuilt_bytes", (json_int_t)m->rebuilt_bytes,
-			 "data_bytes", (json_int_t)m->data_bytes, "read_errors", (json_int_t)m->read_errors, "write_errors",
-			 (json_int_t)m->write_errors, "repaired_bytes", (json_int_t)m->repaired_bytes, "mismatches",
-			 (json_int_t)m->mismatches, "slow", m->slow, "latency_ns", (json_int_t)m->latency_ns);
+	return json_pack("{si ss ss ss sb sI sI sI sI sI sI sb sI}", "index", (int)index, "name", m->name, "id", m->id,
+		"state", array_member_state_names[m->state], "present", m->disk != NULL, "rebuilt_bytes",
+		(json_int_t)m->rebuilt_bytes, "data_bytes", (json_int_t)m->data_bytes, "read_errors",
+		(json_int_t)m->read_errors, "write_errors", (json_int_t)m->write_errors, "repaired_bytes",
+		(json_int_t)m->repaired_bytes, "mismatches", (json_int_t)m->mismatches, "slow", m->slow, "latency_ns",
+		(json_int_t)m->latency_ns);
 }
 
 static json_t *status_json(const struct array_status *s)
@@ -35,19 +36,20 @@ static json_t *status_json(const struct array_status *s)
 
 	for (unsigned i = 0; i < s->member_count; i++)
 		json_array_append_new(members, member_json(&s->members[i], i));
-	json = json_pack("{ss ss ss ss sI sI sI si si si ss sb ss so}", "name", s->name, "id", s->id, "layout", s->layout_name, "state",
-			 array_state_names[s->state], "size_bytes", (json_int_t)s->size_bytes, "chunk_bytes",
-			 (json_int_t)s->layout.chunk_bytes, "events", (json_int_t)s->events, "disks", (int)s->member_count,
-			 "failures_survived", (int)layout_failures_survived(&s->layout), "failures_left", (int)s->failures_left, "write_hole",
-			 s->hole == ARRAY_HOLE_LOG ? "log" : "bitmap", "log_dedicated", s->log_dedicated, "log_name", s->log_name, "members",
-			 members);
+	json = json_pack("{ss ss ss ss sI sI sI si si si ss sb ss so}", "name", s->name, "id", s->id, "layout",
+		s->layout_name, "state", array_state_names[s->state], "size_bytes", (json_int_t)s->size_bytes,
+		"chunk_bytes", (json_int_t)s->layout.chunk_bytes, "events", (json_int_t)s->events, "disks",
+		(int)s->member_count, "failures_survived", (int)layout_failures_survived(&s->layout), "failures_left",
+		(int)s->failures_left, "write_hole", s->hole == ARRAY_HOLE_LOG ? "log" : "bitmap", "log_dedicated",
+		s->log_dedicated, "log_name", s->log_name, "members", members);
 	if (json && layout_has_parity(&s->layout))
 		json_object_set_new(json, "rotation", json_string(layout_rotation_names[s->layout.rotation]));
 	if (json)
-		json_object_set_new(json, "rows", json_pack("{sI sI sI sI sI sI}", "never", (json_int_t)c->rows_never, "clean",
-							    (json_int_t)c->rows_clean, "dirty", (json_int_t)c->rows_dirty, "lost",
-							    (json_int_t)c->rows_lost, "replayed_records", (json_int_t)c->replayed_records,
-							    "resynced", (json_int_t)c->resynced_rows));
+		json_object_set_new(json, "rows",
+			json_pack("{sI sI sI sI sI sI}", "never", (json_int_t)c->rows_never, "clean",
+				(json_int_t)c->rows_clean, "dirty", (json_int_t)c->rows_dirty, "lost",
+				(json_int_t)c->rows_lost, "replayed_records", (json_int_t)c->replayed_records,
+				"resynced", (json_int_t)c->resynced_rows));
 	return json;
 }
 
@@ -55,12 +57,13 @@ static void print_head(const struct array_status *s)
 {
 	char size[SIZE_TEXT_BYTES], decimal[SIZE_TEXT_BYTES], chunk[SIZE_TEXT_BYTES];
 
-	printf("%s: %s, %s over %u disks, %s (%s), chunk %s", s->name, array_state_names[s->state], s->layout_name, s->member_count,
-	       size_format_decimal(s->size_bytes, decimal), size_format_binary(s->size_bytes, size),
-	       size_format_binary(s->layout.chunk_bytes, chunk));
+	printf("%s: %s, %s over %u disks, %s (%s), chunk %s", s->name, array_state_names[s->state], s->layout_name,
+		s->member_count, size_format_decimal(s->size_bytes, decimal), size_format_binary(s->size_bytes, size),
+		size_format_binary(s->layout.chunk_bytes, chunk));
 	if (layout_has_parity(&s->layout))
-		printf(", %s, write hole: %s%s%s", layout_rotation_names[s->layout.rotation], s->hole == ARRAY_HOLE_LOG ? "log" : "bitmap",
-		       s->log_dedicated ? " on " : "", s->log_dedicated ? s->log_name : "");
+		printf(", %s, write hole: %s%s%s", layout_rotation_names[s->layout.rotation],
+			s->hole == ARRAY_HOLE_LOG ? "log" : "bitmap", s->log_dedicated ? " on " : "",
+			s->log_dedicated ? s->log_name : "");
 	printf("\n%u more disk%s may fail", s->failures_left, s->failures_left == 1 ? "" : "s");
 	if (s->counters.rows_lost)
 		printf("; %llu rows are lost", (unsigned long long)s->counters.rows_lost);
@@ -81,7 +84,7 @@ static void print_member(struct libscols_table *table, const struct array_member
 	scols_line_set_data(line, 1, m->name);
 	if (m->state == ARRAY_MEMBER_REBUILDING && m->data_bytes) {
 		snprintf(text, sizeof(text), "%s %.0f %%", array_member_state_names[m->state],
-			 100.0 * (double)m->rebuilt_bytes / (double)m->data_bytes);
+			100.0 * (double)m->rebuilt_bytes / (double)m->data_bytes);
 		scols_line_set_data(line, 2, text);
 	} else {
 		snprintf(text, sizeof(text), "%s%s", array_member_state_names[m->state], m->slow ? ", slow" : "");
@@ -133,7 +136,8 @@ static int show(const struct array_find *asked, const char *name, json_t *list, 
 	}
 	code = array_find_close(find, err);
 	if (code && list)
-		json_array_append_new(list, json_pack("{ss ss ss}", "name", name, "state", "failed", "error", err->text));
+		json_array_append_new(
+			list, json_pack("{ss ss ss}", "name", name, "state", "failed", "error", err->text));
 	return code;
 }
 
@@ -147,7 +151,8 @@ static int show_all(const struct array_find *asked, json_t *list)
 	if (code)
 		return cli_fail(&err);
 	if (!count && !list)
-		cli_say(asked->word_count ? "no disk there carries the label of an array" : "no array is known here; -d DIRECTORY looks for some");
+		cli_say(asked->word_count ? "no disk there carries the label of an array"
+					  : "no array is known here; -d DIRECTORY looks for some");
 	for (size_t i = 0; i < count; i++) {
 		error_clear(&err);
 		if (i && !list)

@@ -4,7 +4,7 @@
 #include "bench_cli.h"
 #include "report.h"
 
-/* --- cpu: ------------------------------------------------------------------------------------------------------------- */
+/* --- cpu: ---------------------------------------------------------------------------------------- */
 
 static int run_cpu(const struct bench_request *r, struct error *err)
 {
@@ -25,12 +25,13 @@ static int run_cpu(const struct bench_request *r, struct error *err)
 	}
 	list = json_array();
 	for (unsigned i = 0; i < OS_STAGE_COUNT; i++)
-		json_array_append_new(list, json_pack("{ss so so}", "stage", os_stage_names[i], "fixed_ns", cli_json_real(costs[i].fixed_ns),
-						      "ns_per_kib", cli_json_real(costs[i].ns_per_kib)));
+		json_array_append_new(list,
+			json_pack("{ss so so}", "stage", os_stage_names[i], "fixed_ns",
+				cli_json_real(costs[i].fixed_ns), "ns_per_kib", cli_json_real(costs[i].ns_per_kib)));
 	return cli_json_print(json_pack("{si so}", "schema", 1, "stages", list), err);
 }
 
-/* --- the disks of a request ----------------------------------------------------------------------------------------------- */
+/* --- the disks of a request ---------------------------------------------------------------------- */
 
 static bool is_array(const struct bench_request *r)
 {
@@ -40,10 +41,12 @@ static bool is_array(const struct bench_request *r)
 /* A plain path is a target of its own; mem: and whatever has wrappers is a disk. */
 static bool is_disk_word(const char *word)
 {
-	return strncmp(word, "mem:", 4) == 0 || strstr(word, "+model=") || strstr(word, "+fault=") || strstr(word, "+trace=");
+	return strncmp(word, "mem:", 4) == 0 || strstr(word, "+model=") || strstr(word, "+fault=") ||
+	       strstr(word, "+trace=");
 }
 
-static int take_disks(const struct bench_request *r, unsigned first, unsigned end, struct cli_disks *disks, struct error *err)
+static int take_disks(
+	const struct bench_request *r, unsigned first, unsigned end, struct cli_disks *disks, struct error *err)
 {
 	struct cli_disk_rules rules = {.memory_allowed = true};
 	struct disk_open_options options = {.exclusive = true, .buffered = r->buffered};
@@ -54,19 +57,23 @@ static int take_disks(const struct bench_request *r, unsigned first, unsigned en
 	if (!code && r->model && is_array(r))
 		code = disk_specs_add_model(&disks->specs, r->model, r->size_bytes ? r->size_bytes : 256u << 20, err);
 	if (!code && disks->specs.count == 0)
-		code = error_set(err, ERR_USAGE, "%s needs disks: bench %s DISK…, or --model NAME:N", r->words[0], r->words[0]);
+		code = error_set(
+			err, ERR_USAGE, "%s needs disks: bench %s DISK…, or --model NAME:N", r->words[0], r->words[0]);
 	if (!code && !is_array(r) && disks->specs.count > 1)
-		code = error_set(err, ERR_USAGE, "%s names %zu disks; array:LAYOUT takes several", r->words[first], disks->specs.count);
+		code = error_set(err, ERR_USAGE, "%s names %zu disks; array:LAYOUT takes several", r->words[first],
+			disks->specs.count);
 	code = code ? code : cli_disks_inspect(disks, &rules, err);
 	code = code ? code : cli_disks_guard(disks, &r->destroy, err);
 	for (size_t i = 0; !code && r->is_virtual && i < disks->specs.count; i++)
 		if (disks->specs.items[i].path)
-			code = error_set(err, ERR_USAGE, "%s: --clock virtual is for memory disks (mem:SIZE+model=NAME), real ones take real time",
-					 disks->specs.items[i].path);
+			code = error_set(err, ERR_USAGE,
+				"%s: --clock virtual is for memory disks (mem:SIZE+model=NAME), real ones take real "
+				"time",
+				disks->specs.items[i].path);
 	return code ? code : cli_disks_open(disks, &options, err);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------------------------------- */
 
 struct job {
 	const struct bench_request *request;
@@ -89,7 +96,8 @@ static int run_targets(void *arg)
 		else if (is_disk_word(r->words[i]))
 			code = take_disks(r, i, i + 1, &disks, job->err);
 		else if (r->is_virtual)
-			code = error_set(job->err, ERR_USAGE, "%s: --clock virtual is for memory disks and arrays of them", r->words[i]);
+			code = error_set(job->err, ERR_USAGE,
+				"%s: --clock virtual is for memory disks and arrays of them", r->words[i]);
 		if (!code)
 			code = bench_target_run(r, r->words[i], &disks, job->result, job->err);
 		cli_disks_release(&disks);
@@ -133,13 +141,15 @@ static void describe_run(struct result *result, const struct bench_request *r)
 
 	*result = (struct result){.seed = r->seed, .price_per_disk = NAN, .link_mb_per_s = NAN};
 	bench_host(&result->host);
-	snprintf(result->host.cpu_charge, sizeof(result->host.cpu_charge), r->is_virtual && r->cpu_is_free ? "free" : "%u CPUs", r->cpus);
+	snprintf(result->host.cpu_charge, sizeof(result->host.cpu_charge),
+		r->is_virtual && r->cpu_is_free ? "free" : "%u CPUs", r->cpus);
 	snprintf(result->command, sizeof(result->command), "%s", cli_command_line());
 	snprintf(result->version, sizeof(result->version), "%s", SPINDLE_VERSION);
 	gmtime_r(&now, &utc);
 	strftime(result->started, sizeof(result->started), "%Y-%m-%dT%H:%M:%SZ", &utc);
 	strftime(result->id, sizeof(result->id), "%Y%m%d-%H%M%S", &utc);
-	snprintf(result->id + strlen(result->id), sizeof(result->id) - strlen(result->id), "-%08x", (unsigned)os_random_u64());
+	snprintf(result->id + strlen(result->id), sizeof(result->id) - strlen(result->id), "-%08x",
+		(unsigned)os_random_u64());
 }
 
 static int print_result(const struct result *result, const struct bench_request *r, struct error *err)
@@ -147,10 +157,14 @@ static int print_result(const struct result *result, const struct bench_request 
 	struct report_style style;
 
 	switch (r->out) {
-	case BENCH_OUT_JSON: return report_json(result, stdout, err);
-	case BENCH_OUT_CSV: return report_csv(result, stdout, err);
-	case BENCH_OUT_FIO: return report_fio_json(result, stdout, err);
-	case BENCH_OUT_MARKDOWN: return report_markdown(result, stdout, err);
+	case BENCH_OUT_JSON:
+		return report_json(result, stdout, err);
+	case BENCH_OUT_CSV:
+		return report_csv(result, stdout, err);
+	case BENCH_OUT_FIO:
+		return report_fio_json(result, stdout, err);
+	case BENCH_OUT_MARKDOWN:
+		return report_markdown(result, stdout, err);
 	default:
 		report_style_of(stdout, &style);
 		return report_cells(result, &style, stdout, err);

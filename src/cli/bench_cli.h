@@ -35,10 +35,11 @@ struct bench_request {
 /* 0, CLI_HELP, or an error. */
 int bench_request_take(struct bench_request *r, int argc, char **argv, struct error *err);
 /* The workloads asked for, for a target of `disks` disks and so many bytes. The caller frees the list. */
-int bench_request_workloads(const struct bench_request *r, unsigned disks, uint64_t target_bytes, struct workload **ret_list,
-			    size_t *ret_count, char ret_scaled[200], struct error *err);
+int bench_request_workloads(const struct bench_request *r, unsigned disks, uint64_t target_bytes,
+	struct workload **ret_list, size_t *ret_count, char ret_scaled[200], struct error *err);
 /* Runs all workloads on one target of the request; `word` is a path, null:, or "array:LAYOUT" with the disks. */
-int bench_target_run(const struct bench_request *r, const char *word, struct cli_disks *disks, struct result *result, struct error *err);
+int bench_target_run(const struct bench_request *r, const char *word, struct cli_disks *disks, struct result *result,
+	struct error *err);
 /* Fills what a result says of a disk. */
 int bench_result_disk(struct result *r, const struct disk *disk, struct error *err);
 

@@ -3,9 +3,32 @@
 #include "bench_cli.h"
 
 enum {
-	OPTION_PRESET = 1, OPTION_TEST, OPTION_RW, OPTION_BS, OPTION_DEPTH, OPTION_JOBS, OPTION_SIZE, OPTION_TIME, OPTION_PAYLOAD,
-	OPTION_FSYNC, OPTION_READ_PERCENT, OPTION_REPEATS, OPTION_SEED, OPTION_MODEL, OPTION_CHUNK, OPTION_ROTATION, OPTION_HOLE,
-	OPTION_BUFFERED, OPTION_DESTROY, OPTION_CLOCK, OPTION_CPUS, OPTION_JSON, OPTION_CSV, OPTION_FIO, OPTION_MARKDOWN, OPTION_QUIET
+	OPTION_PRESET = 1,
+	OPTION_TEST,
+	OPTION_RW,
+	OPTION_BS,
+	OPTION_DEPTH,
+	OPTION_JOBS,
+	OPTION_SIZE,
+	OPTION_TIME,
+	OPTION_PAYLOAD,
+	OPTION_FSYNC,
+	OPTION_READ_PERCENT,
+	OPTION_REPEATS,
+	OPTION_SEED,
+	OPTION_MODEL,
+	OPTION_CHUNK,
+	OPTION_ROTATION,
+	OPTION_HOLE,
+	OPTION_BUFFERED,
+	OPTION_DESTROY,
+	OPTION_CLOCK,
+	OPTION_CPUS,
+	OPTION_JSON,
+	OPTION_CSV,
+	OPTION_FIO,
+	OPTION_MARKDOWN,
+	OPTION_QUIET
 };
 
 static const struct cli_option options[] = {
@@ -54,7 +77,8 @@ static int take_clock(struct bench_request *r, const char *value, struct error *
 	return 0;
 }
 
-static int take_number(const char *what, const char *value, uint64_t lowest, uint64_t highest, unsigned *ret, struct error *err)
+static int take_number(
+	const char *what, const char *value, uint64_t lowest, uint64_t highest, unsigned *ret, struct error *err)
 {
 	uint64_t number;
 	int code = number_parse(what, value, lowest, highest, &number, err);
@@ -80,7 +104,8 @@ static int take_test(struct bench_request *r, const char *value, struct error *e
 			return 0;
 		}
 	if (cli_nearest(value, workload_compare_tests))
-		return error_set(err, ERR_USAGE, "there is no test '%s'; did you mean '%s'?", value, cli_nearest(value, workload_compare_tests));
+		return error_set(err, ERR_USAGE, "there is no test '%s'; did you mean '%s'?", value,
+			cli_nearest(value, workload_compare_tests));
 	return error_set(err, ERR_USAGE, "there is no test '%s'; 'spindle compare --help' lists them", value);
 }
 
@@ -93,8 +118,8 @@ static int take_preset(struct bench_request *r, const char *value, struct error 
 			r->preset = value;
 	if (r->preset == value)
 		return 0;
-	return error_set(err, ERR_USAGE, "there is no preset '%s'%s%s%s", value, near ? "; did you mean '" : "", near ? near : "",
-			 near ? "'?" : "; there are dd, iozone, bonnie, vm, database, nfs, quick");
+	return error_set(err, ERR_USAGE, "there is no preset '%s'%s%s%s", value, near ? "; did you mean '" : "",
+		near ? near : "", near ? "'?" : "; there are dd, iozone, bonnie, vm, database, nfs, quick");
 }
 
 static int take_rw(struct bench_request *r, const char *value, struct error *err)
@@ -122,33 +147,70 @@ static int take_option(struct bench_request *r, int id, const char *value, struc
 	struct payload payload;
 
 	switch (id) {
-	case CLI_WORD: return take_word(r, value, err);
-	case OPTION_PRESET: return take_preset(r, value, err);
-	case OPTION_TEST: return take_test(r, value, err);
-	case OPTION_RW: return take_rw(r, value, err);
-	case OPTION_BS: return size_parse(value, &r->block_bytes, err);
-	case OPTION_DEPTH: return take_number("--depth", value, 1, 4096, &r->depth, err);
-	case OPTION_JOBS: return take_number("--jobs", value, 1, 1024, &r->jobs, err);
-	case OPTION_READ_PERCENT: return take_number("--read-percent", value, 0, 100, &r->read_percent, err);
-	case OPTION_FSYNC: return size_parse(value, &r->flush_bytes, err);
-	case OPTION_SIZE: return size_parse(value, &r->size_bytes, err);
-	case OPTION_TIME: return duration_parse(value, &r->duration_ns, err);
-	case OPTION_PAYLOAD: r->payload = value; return payload_parse(value, &payload, err);
-	case OPTION_REPEATS: return take_number("--repeats", value, 1, RESULT_SAMPLES_MAX, &r->repeats, err);
-	case OPTION_SEED: return number_parse("--seed", value, 0, UINT64_MAX, &r->seed, err);
-	case OPTION_MODEL: r->model = value; return 0;
-	case OPTION_CHUNK: return size_parse(value, &r->chunk_bytes, err);
-	case OPTION_ROTATION: r->rotation = value; return 0;
-	case OPTION_HOLE: r->write_hole = value; return 0;
-	case OPTION_BUFFERED: r->buffered = true; return 0;
-	case OPTION_DESTROY: return cli_destroy_add(&r->destroy, value, err);
-	case OPTION_CLOCK: return take_clock(r, value, err);
-	case OPTION_CPUS: return take_cpus(r, value, err);
-	case OPTION_JSON: r->out = BENCH_OUT_JSON; return 0;
-	case OPTION_CSV: r->out = BENCH_OUT_CSV; return 0;
-	case OPTION_FIO: r->out = BENCH_OUT_FIO; return 0;
-	case OPTION_MARKDOWN: r->out = BENCH_OUT_MARKDOWN; return 0;
-	default: r->quiet = true; return 0;
+	case CLI_WORD:
+		return take_word(r, value, err);
+	case OPTION_PRESET:
+		return take_preset(r, value, err);
+	case OPTION_TEST:
+		return take_test(r, value, err);
+	case OPTION_RW:
+		return take_rw(r, value, err);
+	case OPTION_BS:
+		return size_parse(value, &r->block_bytes, err);
+	case OPTION_DEPTH:
+		return take_number("--depth", value, 1, 4096, &r->depth, err);
+	case OPTION_JOBS:
+		return take_number("--jobs", value, 1, 1024, &r->jobs, err);
+	case OPTION_READ_PERCENT:
+		return take_number("--read-percent", value, 0, 100, &r->read_percent, err);
+	case OPTION_FSYNC:
+		return size_parse(value, &r->flush_bytes, err);
+	case OPTION_SIZE:
+		return size_parse(value, &r->size_bytes, err);
+	case OPTION_TIME:
+		return duration_parse(value, &r->duration_ns, err);
+	case OPTION_PAYLOAD:
+		r->payload = value;
+		return payload_parse(value, &payload, err);
+	case OPTION_REPEATS:
+		return take_number("--repeats", value, 1, RESULT_SAMPLES_MAX, &r->repeats, err);
+	case OPTION_SEED:
+		return number_parse("--seed", value, 0, UINT64_MAX, &r->seed, err);
+	case OPTION_MODEL:
+		r->model = value;
+		return 0;
+	case OPTION_CHUNK:
+		return size_parse(value, &r->chunk_bytes, err);
+	case OPTION_ROTATION:
+		r->rotation = value;
+		return 0;
+	case OPTION_HOLE:
+		r->write_hole = value;
+		return 0;
+	case OPTION_BUFFERED:
+		r->buffered = true;
+		return 0;
+	case OPTION_DESTROY:
+		return cli_destroy_add(&r->destroy, value, err);
+	case OPTION_CLOCK:
+		return take_clock(r, value, err);
+	case OPTION_CPUS:
+		return take_cpus(r, value, err);
+	case OPTION_JSON:
+		r->out = BENCH_OUT_JSON;
+		return 0;
+	case OPTION_CSV:
+		r->out = BENCH_OUT_CSV;
+		return 0;
+	case OPTION_FIO:
+		r->out = BENCH_OUT_FIO;
+		return 0;
+	case OPTION_MARKDOWN:
+		r->out = BENCH_OUT_MARKDOWN;
+		return 0;
+	default:
+		r->quiet = true;
+		return 0;
 	}
 }
 
@@ -161,15 +223,19 @@ static int check_together(const struct bench_request *r, struct error *err)
 	if ((r->preset != NULL) + (r->test_count > 0) + (r->rw != NULL) > 1)
 		return error_set(err, ERR_USAGE, "--preset, --test and --rw exclude each other");
 	if (!r->rw && (r->block_bytes || r->depth || r->jobs || r->flush_bytes || r->read_percent != UINT32_MAX))
-		return error_set(err, ERR_USAGE, "--bs, --depth, --jobs, --fsync and --read-percent go with --rw; tests and presets have their own");
+		return error_set(err, ERR_USAGE,
+			"--bs, --depth, --jobs, --fsync and --read-percent go with --rw; tests and presets have their "
+			"own");
 	if (!is_array && (r->chunk_bytes || r->rotation || r->write_hole || r->model))
-		return error_set(err, ERR_USAGE, "--chunk, --rotation, --write-hole and --model go with the target array:LAYOUT");
+		return error_set(err, ERR_USAGE,
+			"--chunk, --rotation, --write-hole and --model go with the target array:LAYOUT");
 	if (r->block_bytes && (r->block_bytes % 512 || r->block_bytes > (1u << 30)))
 		return error_set(err, ERR_USAGE, "--bs must be a multiple of 512 bytes and at most 1 GiB");
 	if (r->word_count > 1 && !is_array)
 		for (unsigned i = 1; i < r->word_count; i++)
 			if (strncmp(r->words[i], "array:", 6) == 0)
-				return error_set(err, ERR_USAGE, "array:LAYOUT comes first, its disks follow; no other target goes with it");
+				return error_set(err, ERR_USAGE,
+					"array:LAYOUT comes first, its disks follow; no other target goes with it");
 	return 0;
 }
 
@@ -189,7 +255,7 @@ int bench_request_take(struct bench_request *r, int argc, char **argv, struct er
 	return code ? code : check_together(r, err);
 }
 
-/* --- workloads ------------------------------------------------------------------------------------------------------ */
+/* --- workloads ----------------------------------------------------------------------------------- */
 
 static void custom_workload(const struct bench_request *r, uint64_t span_bytes, struct workload *w)
 {
@@ -199,7 +265,9 @@ static void custom_workload(const struct bench_request *r, uint64_t span_bytes, 
 
 	*w = (struct workload){
 		.random = random,
-		.read_percent = strcmp(kind, "read") == 0 ? 100 : strcmp(kind, "write") == 0 ? 0 : mixed,
+		.read_percent = strcmp(kind, "read") == 0    ? 100
+				: strcmp(kind, "write") == 0 ? 0
+							     : mixed,
 		.block_bytes = r->block_bytes ? r->block_bytes : 128 << 10,
 		.depth = r->depth ? r->depth : 1,
 		.jobs = r->jobs ? r->jobs : 1,
@@ -215,15 +283,16 @@ static void custom_workload(const struct bench_request *r, uint64_t span_bytes, 
 	snprintf(w->test, sizeof(w->test), "%s", r->rw);
 }
 
-static int make_list(const struct bench_request *r, unsigned disks, uint64_t span_bytes, struct workload **ret_list, size_t *ret_count,
-		     char ret_scaled[200], struct error *err)
+static int make_list(const struct bench_request *r, unsigned disks, uint64_t span_bytes, struct workload **ret_list,
+	size_t *ret_count, char ret_scaled[200], struct error *err)
 {
 	struct workload *list;
 	size_t count = r->rw ? 1 : r->test_count;
 	int code = 0;
 
 	if (!r->rw && !r->test_count)
-		return workload_preset(r->preset ? r->preset : "quick", disks, span_bytes, ret_list, ret_count, ret_scaled, err);
+		return workload_preset(
+			r->preset ? r->preset : "quick", disks, span_bytes, ret_list, ret_count, ret_scaled, err);
 	list = calloc(count, sizeof(*list));
 	if (!list)
 		return error_set(err, ERR_MEMORY, "out of memory");
@@ -240,8 +309,8 @@ static int make_list(const struct bench_request *r, unsigned disks, uint64_t spa
 	return 0;
 }
 
-int bench_request_workloads(const struct bench_request *r, unsigned disks, uint64_t target_bytes, struct workload **ret_list,
-			    size_t *ret_count, char ret_scaled[200], struct error *err)
+int bench_request_workloads(const struct bench_request *r, unsigned disks, uint64_t target_bytes,
+	struct workload **ret_list, size_t *ret_count, char ret_scaled[200], struct error *err)
 {
 	uint64_t span_bytes = r->size_bytes ? min_of(r->size_bytes, target_bytes) : target_bytes;
 	int code;
@@ -259,8 +328,9 @@ int bench_request_workloads(const struct bench_request *r, unsigned disks, uint6
 		if (r->repeats)
 			w->repeats_min = w->repeats_max = r->repeats;
 		if (!code && w->block_bytes > w->span_bytes)
-			code = error_set(err, ERR_TOO_SMALL, "the target offers %llu bytes, less than one block of test %s (%llu)",
-					 (unsigned long long)w->span_bytes, w->test, (unsigned long long)w->block_bytes);
+			code = error_set(err, ERR_TOO_SMALL,
+				"the target offers %llu bytes, less than one block of test %s (%llu)",
+				(unsigned long long)w->span_bytes, w->test, (unsigned long long)w->block_bytes);
 	}
 	return code;
 }

@@ -20,7 +20,7 @@ struct run {
 	struct layout *layout; /* of an array, else NULL */
 	const char *layout_name, *disks_name;
 	double create_s;
-	bool keeps_data; /* only reads, from what is there */
+	bool keeps_data;            /* only reads, from what is there */
 	struct bench_limit *limits; /* one for each workload, or NULL */
 	struct workload *list;
 	size_t count;
@@ -29,7 +29,7 @@ struct run {
 	struct bench_progress say;
 };
 
-/* --- the limit --------------------------------------------------------------------------------------------------------- */
+/* --- the limit ----------------------------------------------------------------------------------- */
 
 static double model_disks(const struct layout *l, const struct workload *w)
 {
@@ -55,15 +55,17 @@ static int measure_limits(struct run *run, const struct cli_disks *disks, struct
 		int code;
 
 		cli_progress_phase(&run->progress, "limit of %s", run->list[i].test);
-		code = bench_limit_measure(disks->disks, (unsigned)disks->count, &run->list[i], each, &run->limits[i], err);
+		code = bench_limit_measure(
+			disks->disks, (unsigned)disks->count, &run->list[i], each, &run->limits[i], err);
 		if (code)
 			return code;
-		run->limits[i].model_mb_per_s = run->limits[i].mb_per_s / (double)disks->count * model_disks(run->layout, &run->list[i]);
+		run->limits[i].model_mb_per_s =
+			run->limits[i].mb_per_s / (double)disks->count * model_disks(run->layout, &run->list[i]);
 	}
 	return 0;
 }
 
-/* --- cells --------------------------------------------------------------------------------------------------------------- */
+/* --- cells --------------------------------------------------------------------------------------- */
 
 static void name_cell(const struct run *run, const struct workload *w, struct cell *cell)
 {
@@ -96,7 +98,8 @@ static int run_workloads(struct run *run, struct error *err)
 		const struct workload *w = &run->list[i];
 
 		/* What is read must have been written: once for all tests that share the span. */
-		if (w->read_percent > 0 && !run->keeps_data && filled < w->span_bytes && strcmp(run->target->ops->kind, "null") != 0) {
+		if (w->read_percent > 0 && !run->keeps_data && filled < w->span_bytes &&
+			strcmp(run->target->ops->kind, "null") != 0) {
 			cli_progress_phase(&run->progress, "%s: filling", run->target->name);
 			code = bench_fill(run->target, w, &run->say, err);
 			filled = w->span_bytes;
@@ -139,7 +142,7 @@ static void end(struct run *run)
 	free(run->layout);
 }
 
-/* --- kinds of targets ------------------------------------------------------------------------------------------------------ */
+/* --- kinds of targets ---------------------------------------------------------------------------- */
 
 int bench_result_disk(struct result *r, const struct disk *disk, struct error *err)
 {
@@ -151,10 +154,17 @@ int bench_result_disk(struct result *r, const struct disk *disk, struct error *e
 		return error_set(err, ERR_MEMORY, "out of memory");
 	r->disks = more;
 	d = &more[r->disk_count++];
-	*d = (struct result_disk){.size_bytes = t->size_bytes, .nominal_bytes = t->nominal_bytes, .logical_bytes = t->logical_bytes,
-				  .physical_bytes = t->physical_bytes, .direct = t->direct, .rotating = t->rotating,
-				  .modelled = t->is_modelled, .alone_mb_per_s = NAN, .together_mb_per_s = NAN, .random_iops = NAN,
-				  .flush_ms = NAN};
+	*d = (struct result_disk){.size_bytes = t->size_bytes,
+		.nominal_bytes = t->nominal_bytes,
+		.logical_bytes = t->logical_bytes,
+		.physical_bytes = t->physical_bytes,
+		.direct = t->direct,
+		.rotating = t->rotating,
+		.modelled = t->is_modelled,
+		.alone_mb_per_s = NAN,
+		.together_mb_per_s = NAN,
+		.random_iops = NAN,
+		.flush_ms = NAN};
 	snprintf(d->name, sizeof(d->name), "%s", t->name);
 	snprintf(d->spec, sizeof(d->spec), "%s", t->spec);
 	snprintf(d->model, sizeof(d->model), "%s", t->model);
@@ -208,13 +218,17 @@ static int plan_array(struct run *run, const struct cli_disks *disks, struct err
 	run->layout = calloc(1, sizeof(*run->layout));
 	if (!run->layout)
 		return error_set(err, ERR_MEMORY, "out of memory");
-	return code ? code : layout_init(run->layout, run->layout_name, (unsigned)disks->count, bytes, chunk_bytes, rotation, err);
+	return code ? code
+		    : layout_init(
+			      run->layout, run->layout_name, (unsigned)disks->count, bytes, chunk_bytes, rotation, err);
 }
 
 static int run_array(struct run *run, const char *word, const struct cli_disks *disks, struct error *err)
 {
-	struct target_array_options options = {.layout = word + 6, .rotation = run->request->rotation,
-					       .write_hole = run->request->write_hole, .chunk_bytes = run->request->chunk_bytes};
+	struct target_array_options options = {.layout = word + 6,
+		.rotation = run->request->rotation,
+		.write_hole = run->request->write_hole,
+		.chunk_bytes = run->request->chunk_bytes};
 	uint64_t room;
 	int code;
 
@@ -227,7 +241,9 @@ static int run_array(struct run *run, const char *word, const struct cli_disks *
 	room = layout_capacity_bytes(run->layout) - layout_capacity_bytes(run->layout) / 8;
 	code = make_workloads(run, (unsigned)disks->count, round_down_u64(room, SPAN_ALIGN), err);
 	code = code ? code : measure_limits(run, disks, err);
-	code = code ? code : target_open_array(&options, disks->disks, (unsigned)disks->count, &run->target, &run->create_s, err);
+	code = code ? code
+		    : target_open_array(
+			      &options, disks->disks, (unsigned)disks->count, &run->target, &run->create_s, err);
 	for (size_t i = 0; !code && i < run->count; i++)
 		fit_into(&run->list[i], run->target->size_bytes);
 	return code ? code : run_workloads(run, err);
@@ -280,7 +296,8 @@ static int run_path(struct run *run, const char *word, struct error *err)
 
 	exists = !is_null && stat(word, &s) == 0;
 	if (!is_null && !exists && !run->request->size_bytes)
-		return error_set(err, ERR_NOT_FOUND, "%s: there is no such file, directory or device; --size makes a file of that size", word);
+		return error_set(err, ERR_NOT_FOUND,
+			"%s: there is no such file, directory or device; --size makes a file of that size", word);
 	run->layout_name = "single";
 	run->disks_name = word;
 	if (exists && !S_ISDIR(s.st_mode))
@@ -293,7 +310,8 @@ static int run_path(struct run *run, const char *word, struct error *err)
 	return code ? code : run_workloads(run, err);
 }
 
-int bench_target_run(const struct bench_request *r, const char *word, struct cli_disks *disks, struct result *result, struct error *err)
+int bench_target_run(const struct bench_request *r, const char *word, struct cli_disks *disks, struct result *result,
+	struct error *err)
 {
 	struct run run;
 	int code;
@@ -302,7 +320,8 @@ int bench_target_run(const struct bench_request *r, const char *word, struct cli
 	if (disks->count) {
 		code = add_result_disks(result, disks, err);
 		if (!code)
-			code = strncmp(word, "array:", 6) == 0 ? run_array(&run, word, disks, err) : run_disk(&run, disks, err);
+			code = strncmp(word, "array:", 6) == 0 ? run_array(&run, word, disks, err)
+							       : run_disk(&run, disks, err);
 	} else
 		code = run_path(&run, word, err);
 	end(&run);

@@ -51,7 +51,7 @@ struct burn_disk {
 	bool failed;
 };
 
-/* --- pattern ------------------------------------------------------------------------------------------------------------- */
+/* --- pattern ------------------------------------------------------------------------------------- */
 
 /* The bytes of a unit follow from the seed and its place: a piece that lands elsewhere does not verify. */
 static void make_pattern(const struct burn_disk *b, uint8_t *to, uint64_t offset_bytes, uint64_t length_bytes)
@@ -64,7 +64,8 @@ static void make_pattern(const struct burn_disk *b, uint8_t *to, uint64_t offset
 	}
 }
 
-static void note_operation(struct burn_disk *b, bool is_read, uint64_t bytes, uint64_t ns, int code, bool wrong, uint64_t offset_bytes)
+static void note_operation(
+	struct burn_disk *b, bool is_read, uint64_t bytes, uint64_t ns, int code, bool wrong, uint64_t offset_bytes)
 {
 	struct burn_state *s = &b->state;
 
@@ -111,7 +112,7 @@ static bool read_piece(struct burn_disk *b, uint64_t offset_bytes, uint64_t leng
 	return code != ERR_GONE && b->state.io_errors + b->state.mismatches < ERRORS_MAX;
 }
 
-/* --- state ------------------------------------------------------------------------------------------------------------------ */
+/* --- state --------------------------------------------------------------------------------------- */
 
 static void name_state(struct burn_disk *b)
 {
@@ -122,7 +123,8 @@ static void name_state(struct burn_disk *b)
 	if (t->is_memory || !t->path || cli_state_dir("burn-in", true, folder, NULL) != 0)
 		return;
 	if (t->serial[0])
-		snprintf(identity, sizeof(identity), "%s %s %llu", t->model, t->serial, (unsigned long long)t->size_bytes);
+		snprintf(identity, sizeof(identity), "%s %s %llu", t->model, t->serial,
+			(unsigned long long)t->size_bytes);
 	else {
 		char *resolved = realpath(t->path, NULL);
 
@@ -131,7 +133,7 @@ static void name_state(struct burn_disk *b)
 		snprintf(identity, sizeof(identity), "%.400s %llu", real, (unsigned long long)t->size_bytes);
 	}
 	if (snprintf(b->path, sizeof(b->path), "%.900s/%016llx.json", folder,
-		     (unsigned long long)checksum_xxh3(identity, strlen(identity))) >= (int)sizeof(b->path))
+		    (unsigned long long)checksum_xxh3(identity, strlen(identity))) >= (int)sizeof(b->path))
 		b->path[0] = 0;
 }
 
@@ -146,16 +148,17 @@ static void save_state(struct burn_disk *b)
 	os_mutex_lock(&b->lock);
 	s = b->state;
 	os_mutex_unlock(&b->lock);
-	json = json_pack("{si ss sI sI si sI sI sI sI sI sI sI sI sI sI sI sI sb sI sI sI sI sI}", "schema", 1, "disk", disk_traits(b->disk)->name,
-			 "seed", (json_int_t)b->seed, "size_bytes", (json_int_t)disk_traits(b->disk)->size_bytes, "phase", (int)s.phase,
-			 "position_bytes", (json_int_t)s.position_bytes, "covered_bytes", (json_int_t)s.covered_bytes, "elapsed_ns",
-			 (json_int_t)s.elapsed_ns, "write_bytes", (json_int_t)s.write_bytes, "write_ns", (json_int_t)s.write_ns, "read_bytes",
-			 (json_int_t)s.read_bytes, "read_ns", (json_int_t)s.read_ns, "load_ops", (json_int_t)s.load_ops, "mismatches",
-			 (json_int_t)s.mismatches, "io_errors", (json_int_t)s.io_errors, "slow_ops", (json_int_t)s.slow_ops,
-			 "first_bad_bytes", (json_int_t)s.first_bad_bytes, "smart_known", s.before.known, "reallocated",
-			 (json_int_t)s.before.reallocated, "pending", (json_int_t)s.before.pending, "uncorrectable",
-			 (json_int_t)s.before.uncorrectable, "media_errors", (json_int_t)s.before.media_errors, "crc_errors",
-			 (json_int_t)s.before.crc_errors);
+	json = json_pack("{si ss sI sI si sI sI sI sI sI sI sI sI sI sI sI sI sb sI sI sI sI sI}", "schema", 1, "disk",
+		disk_traits(b->disk)->name, "seed", (json_int_t)b->seed, "size_bytes",
+		(json_int_t)disk_traits(b->disk)->size_bytes, "phase", (int)s.phase, "position_bytes",
+		(json_int_t)s.position_bytes, "covered_bytes", (json_int_t)s.covered_bytes, "elapsed_ns",
+		(json_int_t)s.elapsed_ns, "write_bytes", (json_int_t)s.write_bytes, "write_ns", (json_int_t)s.write_ns,
+		"read_bytes", (json_int_t)s.read_bytes, "read_ns", (json_int_t)s.read_ns, "load_ops",
+		(json_int_t)s.load_ops, "mismatches", (json_int_t)s.mismatches, "io_errors", (json_int_t)s.io_errors,
+		"slow_ops", (json_int_t)s.slow_ops, "first_bad_bytes", (json_int_t)s.first_bad_bytes, "smart_known",
+		s.before.known, "reallocated", (json_int_t)s.before.reallocated, "pending",
+		(json_int_t)s.before.pending, "uncorrectable", (json_int_t)s.before.uncorrectable, "media_errors",
+		(json_int_t)s.before.media_errors, "crc_errors", (json_int_t)s.before.crc_errors);
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	if (text)
 		cli_file_write(b->path, text, strlen(text), NULL);
@@ -177,7 +180,8 @@ static bool load_state(struct burn_disk *b)
 	json_error_t error;
 	json_t *json = b->path[0] ? json_load_file(b->path, 0, &error) : NULL;
 	bool good = json && get_count(json, "schema") == 1 && get_count(json, "seed") == b->seed &&
-		    get_count(json, "size_bytes") == disk_traits(b->disk)->size_bytes && get_count(json, "phase") < BURN_DONE;
+		    get_count(json, "size_bytes") == disk_traits(b->disk)->size_bytes &&
+		    get_count(json, "phase") < BURN_DONE;
 
 	if (good) {
 		s.phase = (enum burn_phase)get_count(json, "phase");
@@ -199,8 +203,8 @@ static bool load_state(struct burn_disk *b)
 		s.before.uncorrectable = get_count(json, "uncorrectable");
 		s.before.media_errors = get_count(json, "media_errors");
 		s.before.crc_errors = get_count(json, "crc_errors");
-		good = s.position_bytes <= b->span_bytes && s.covered_bytes <= b->span_bytes && s.position_bytes % UNIT_BYTES == 0 &&
-		       s.covered_bytes % UNIT_BYTES == 0;
+		good = s.position_bytes <= b->span_bytes && s.covered_bytes <= b->span_bytes &&
+		       s.position_bytes % UNIT_BYTES == 0 && s.covered_bytes % UNIT_BYTES == 0;
 	}
 	json_decref(json);
 	if (good)
@@ -208,7 +212,7 @@ static bool load_state(struct burn_disk *b)
 	return good;
 }
 
-/* --- the thread of one disk ---------------------------------------------------------------------------------------------------- */
+/* --- the thread of one disk ---------------------------------------------------------------------- */
 
 static void move_to(struct burn_disk *b, enum burn_phase phase, uint64_t position_bytes)
 {
@@ -224,7 +228,8 @@ static bool time_is_up(const struct burn_disk *b, double share)
 }
 
 /* Until `end_bytes`; the position that is kept is only ever one that a flush has made durable. */
-static bool pass_over(struct burn_disk *b, uint64_t end_bytes, double share_of_time, bool (*piece)(struct burn_disk *, uint64_t, uint64_t))
+static bool pass_over(struct burn_disk *b, uint64_t end_bytes, double share_of_time,
+	bool (*piece)(struct burn_disk *, uint64_t, uint64_t))
 {
 	uint64_t at = b->state.position_bytes, saved = at;
 	bool good = true;
@@ -292,7 +297,7 @@ static void burn(void *arg)
 	os_mutex_unlock(&b->lock);
 }
 
-/* --- all disks ---------------------------------------------------------------------------------------------------------------------- */
+/* --- all disks ----------------------------------------------------------------------------------- */
 
 static int prepare(struct burn_disk *b, struct disk *disk, const struct burn_in_options *o, struct error *err)
 {
@@ -303,7 +308,7 @@ static int prepare(struct burn_disk *b, struct disk *disk, const struct burn_in_
 	b->span_bytes = round_down_u64(t->size_bytes, UNIT_BYTES);
 	random_seed(&b->random, o->seed ^ 0x6275726e);
 	if (posix_memalign((void **)&b->data, DISK_BUFFER_ALIGN, SEQUENTIAL_BYTES) != 0 ||
-	    posix_memalign((void **)&b->pattern, DISK_BUFFER_ALIGN, SEQUENTIAL_BYTES) != 0)
+		posix_memalign((void **)&b->pattern, DISK_BUFFER_ALIGN, SEQUENTIAL_BYTES) != 0)
 		return error_set(err, ERR_MEMORY, "out of memory");
 	name_state(b);
 	if (load_state(b))
@@ -361,7 +366,7 @@ static void judge(struct burn_disk *b)
 		unlink(b->path);
 }
 
-/* --- what it found -------------------------------------------------------------------------------------------------------------------- */
+/* --- what it found ------------------------------------------------------------------------------- */
 
 static double rate(uint64_t bytes, uint64_t ns)
 {
@@ -378,7 +383,8 @@ static void print_line(struct libscols_table *table, const struct burn_disk *b)
 		return;
 	scols_line_set_data(line, 0, disk_traits(b->disk)->name);
 	scols_line_set_data(line, 1, b->failed ? "FAILED" : "passed");
-	snprintf(text, sizeof(text), "%.1f %%", b->span_bytes ? 100.0 * (double)s->covered_bytes / (double)b->span_bytes : 0);
+	snprintf(text, sizeof(text), "%.1f %%",
+		b->span_bytes ? 100.0 * (double)s->covered_bytes / (double)b->span_bytes : 0);
 	scols_line_set_data(line, 2, text);
 	snprintf(text, sizeof(text), "%.0f", rate(s->write_bytes, s->write_ns));
 	scols_line_set_data(line, 3, s->write_ns ? text : "-");
@@ -396,7 +402,8 @@ static void print_line(struct libscols_table *table, const struct burn_disk *b)
 
 static void print_table(const struct burn_disk *list, size_t count)
 {
-	static const char *const heads[] = {"DISK", "RESULT", "COVERED", "WRITE MB/s", "READ MB/s", "WRONG", "ERRORS", "OVER 1 s", "SMART"};
+	static const char *const heads[] = {
+		"DISK", "RESULT", "COVERED", "WRITE MB/s", "READ MB/s", "WRONG", "ERRORS", "OVER 1 s", "SMART"};
 	struct libscols_table *table = scols_new_table();
 
 	for (size_t i = 0; table && i < array_count(heads); i++)
@@ -409,7 +416,7 @@ static void print_table(const struct burn_disk *list, size_t count)
 	for (size_t i = 0; i < count; i++)
 		if (list[i].state.io_errors + list[i].state.mismatches)
 			printf("%s: the first bad place is at %llu\n", disk_traits(list[i].disk)->name,
-			       (unsigned long long)list[i].state.first_bad_bytes);
+				(unsigned long long)list[i].state.first_bad_bytes);
 }
 
 static int print_json(const struct burn_disk *list, size_t count, struct error *err)
@@ -418,14 +425,14 @@ static int print_json(const struct burn_disk *list, size_t count, struct error *
 
 	for (size_t i = 0; i < count; i++) {
 		const struct burn_state *s = &list[i].state;
-		json_t *disk = json_pack("{ss sb sI sI so so sI sI sI sI sb ss}", "disk", disk_traits(list[i].disk)->name, "passed",
-					 !list[i].failed, "covered_bytes", (json_int_t)s->covered_bytes, "size_bytes",
-					 (json_int_t)disk_traits(list[i].disk)->size_bytes, "write_mb_per_s",
-					 cli_json_real(rate(s->write_bytes, s->write_ns)), "read_mb_per_s",
-					 cli_json_real(rate(s->read_bytes, s->read_ns)), "mismatches", (json_int_t)s->mismatches, "io_errors",
-					 (json_int_t)s->io_errors, "slow_ops", (json_int_t)s->slow_ops, "load_ops", (json_int_t)s->load_ops,
-					 "smart_known", list[i].after.known, "smart",
-					 list[i].after.known ? list[i].changes : list[i].after.reason);
+		json_t *disk = json_pack("{ss sb sI sI so so sI sI sI sI sb ss}", "disk",
+			disk_traits(list[i].disk)->name, "passed", !list[i].failed, "covered_bytes",
+			(json_int_t)s->covered_bytes, "size_bytes", (json_int_t)disk_traits(list[i].disk)->size_bytes,
+			"write_mb_per_s", cli_json_real(rate(s->write_bytes, s->write_ns)), "read_mb_per_s",
+			cli_json_real(rate(s->read_bytes, s->read_ns)), "mismatches", (json_int_t)s->mismatches,
+			"io_errors", (json_int_t)s->io_errors, "slow_ops", (json_int_t)s->slow_ops, "load_ops",
+			(json_int_t)s->load_ops, "smart_known", list[i].after.known, "smart",
+			list[i].after.known ? list[i].changes : list[i].after.reason);
 
 		if (disk && s->io_errors + s->mismatches)
 			json_object_set_new(disk, "first_bad_bytes", json_integer((json_int_t)s->first_bad_bytes));

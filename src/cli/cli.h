@@ -33,7 +33,7 @@
 
 enum cli_status { CLI_DONE = 0, CLI_FAILED = 1, CLI_REFUSED = 2, CLI_NOT_VALID = 3, CLI_INTERRUPTED = 130 };
 
-/* --- commands ------------------------------------------------------------------------------------------------ */
+/* --- commands ------------------------------------------------------------------------------------ */
 
 /* argv[0] is the verb. */
 int command_compare(int argc, char **argv);
@@ -46,7 +46,7 @@ int command_models(int argc, char **argv);
 /* The whole line that was typed, for result.command; shell quotes where a word needs them. */
 const char *cli_command_line(void);
 
-/* --- talk -------------------------------------------------------------------------------------------------------- */
+/* --- talk ---------------------------------------------------------------------------------------- */
 
 /* "spindle: sentence" and a line end, on stderr. Takes a progress line away first. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -55,7 +55,7 @@ int cli_fail(const struct error *err);
 /* Asks on the terminal for `word`; ERR_REFUSED when another word comes, ERR_USAGE when there is no terminal to ask. */
 int cli_confirm(const char *question, const char *word, struct error *err);
 
-/* --- options ------------------------------------------------------------------------------------------------------ */
+/* --- options ------------------------------------------------------------------------------------- */
 
 struct cli_option {
 	int id;               /* from 1; 0 ends the table */
@@ -65,11 +65,11 @@ struct cli_option {
 	const char *help;     /* NULL: accepted, not listed */
 };
 struct cli_help {
-	const char *verb;        /* "array create" */
-	const char *usage;       /* "NAME LAYOUT DISK…" */
-	const char *text;        /* what it does, a few lines of at most 78 columns */
+	const char *verb;                 /* "array create" */
+	const char *usage;                /* "NAME LAYOUT DISK…" */
+	const char *text;                 /* what it does, a few lines of at most 78 columns */
 	const struct cli_option *options; /* --help is added */
-	const char *end;         /* examples; may be NULL */
+	const char *end;                  /* examples; may be NULL */
 };
 struct cli_scan {
 	int argc, next;
@@ -78,8 +78,8 @@ struct cli_scan {
 	const struct cli_help *help;
 	bool only_words; /* after "--" */
 };
-#define CLI_WORD 1000    /* not an option: a word such as a DISK */
-#define CLI_HELP 1001    /* --help was there and has been printed: return CLI_DONE */
+#define CLI_WORD 1000 /* not an option: a word such as a DISK */
+#define CLI_HELP 1001 /* --help was there and has been printed: return CLI_DONE */
 void cli_scan_init(struct cli_scan *s, int argc, char **argv, const struct cli_help *help);
 /* The id of the next option, CLI_WORD, CLI_HELP, 0 at the end, or an error (unknown option, with the nearest one;
  * missing or superfluous value). "--name=value" and "--name value" are the same. */
@@ -88,7 +88,7 @@ void cli_help_print(const struct cli_help *help);
 /* The one of `words` (NULL at the end) that is nearest to `word`, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words);
 
-/* --- disks -------------------------------------------------------------------------------------------------------- */
+/* --- disks --------------------------------------------------------------------------------------- */
 
 struct cli_disks {
 	struct disk_specs specs;
@@ -124,7 +124,7 @@ void cli_disks_release(struct cli_disks *d); /* closes what is open */
 /* "ATA ST2000 (serial Z1), 2 TB" or the path and the size: for what is shown before a write. */
 char *cli_disk_describe(const struct cli_disks *d, size_t index, char *text, size_t bytes);
 
-/* --- progress ------------------------------------------------------------------------------------------------------- */
+/* --- progress ------------------------------------------------------------------------------------ */
 
 /*
  * One line on stderr while it is a terminal, redrawn about four times a second and erased at the end:
@@ -147,7 +147,7 @@ void cli_progress_say(void *progress, const char *phase, double share_done, doub
 bool cli_progress_bytes(void *progress, uint64_t done_bytes, uint64_t total_bytes);
 void cli_progress_end(struct cli_progress *p);
 
-/* --- places and JSON ---------------------------------------------------------------------------------------------------- */
+/* --- places and JSON ----------------------------------------------------------------------------- */
 
 #define CLI_PATH_BYTES 1024
 /* $SPINDLE_STATE, as root /var/lib/spindle, else $XDG_STATE_HOME/spindle or ~/.local/state/spindle; then "/below".
@@ -158,8 +158,6 @@ int cli_file_write(const char *path, const char *text, size_t bytes, struct erro
 
 /* To stdout, numbers at 15 digits, indented, with a line end. Takes the reference. */
 int cli_json_print(json_t *json, struct error *err);
-/* NAN and infinities become null, RESULT_NONE likewise. */
-json_t *cli_json_real(double value);
-json_t *cli_json_count(uint64_t value);
+json_t *cli_json_real(double value); /* NAN and infinities become null */
 
 #endif

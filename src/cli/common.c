@@ -12,7 +12,7 @@
 /* What common.c and progress.c share: whoever writes to stderr takes the progress line away first. */
 #include "internal.h"
 
-/* --- talk ------------------------------------------------------------------------------------------------------ */
+/* --- talk ---------------------------------------------------------------------------------------- */
 
 void cli_say(const char *format, ...)
 {
@@ -51,7 +51,7 @@ int cli_confirm(const char *question, const char *word, struct error *err)
 	return 0;
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------- */
 
 void cli_scan_init(struct cli_scan *s, int argc, char **argv, const struct cli_help *help)
 {
@@ -118,8 +118,10 @@ static int unknown_option(const struct cli_scan *s, const char *name, size_t len
 	snprintf(word, sizeof(word), "%.*s", (int)min_of(length, (size_t)60), name);
 	near = cli_nearest(word, names);
 	if (near)
-		return error_set(err, ERR_USAGE, "%s has no option --%s; did you mean --%s?", s->help->verb, word, near);
-	return error_set(err, ERR_USAGE, "%s has no option --%s; see 'spindle %s --help'", s->help->verb, word, s->help->verb);
+		return error_set(
+			err, ERR_USAGE, "%s has no option --%s; did you mean --%s?", s->help->verb, word, near);
+	return error_set(
+		err, ERR_USAGE, "%s has no option --%s; see 'spindle %s --help'", s->help->verb, word, s->help->verb);
 }
 
 static int take_value(struct cli_scan *s, const struct cli_option *o, const char **ret_value, struct error *err)
@@ -146,7 +148,8 @@ static int scan_long(struct cli_scan *s, const char *text, const char **ret_valu
 		return unknown_option(s, text, length, err);
 	if (text[length] == '=') {
 		if (!o->argument)
-			return error_set(err, ERR_USAGE, "--%s takes no value, but '%s' was given", o->name, text + length + 1);
+			return error_set(
+				err, ERR_USAGE, "--%s takes no value, but '%s' was given", o->name, text + length + 1);
 		*ret_value = text + length + 1;
 		return o->id;
 	}
@@ -175,7 +178,8 @@ static int scan_letter(struct cli_scan *s, const char **ret_value, struct error 
 		}
 		return take_value(s, o, ret_value, err);
 	}
-	return error_set(err, ERR_USAGE, "%s has no option -%c; see 'spindle %s --help'", s->help->verb, letter, s->help->verb);
+	return error_set(
+		err, ERR_USAGE, "%s has no option -%c; see 'spindle %s --help'", s->help->verb, letter, s->help->verb);
 }
 
 int cli_scan_next(struct cli_scan *s, const char **ret_value, struct error *err)
@@ -217,14 +221,15 @@ void cli_help_print(const struct cli_help *help)
 			continue;
 		if (o->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+		snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->argument ? " " : "",
+			o->argument ? o->argument : "");
 		printf("%-*s %s\n", HELP_COLUMN, left, o->help);
 	}
 	if (help->end)
 		printf("\n%s\n", help->end);
 }
 
-/* --- places ---------------------------------------------------------------------------------------------------------- */
+/* --- places -------------------------------------------------------------------------------------- */
 
 static int make_directories(char *path, struct error *err)
 {
@@ -235,7 +240,8 @@ static int make_directories(char *path, struct error *err)
 			*slash = 0;
 		failed = mkdir(path, 0755) != 0 && errno != EEXIST ? errno : 0;
 		if (failed)
-			return error_set(err, error_from_errno(failed), "cannot make the directory %s: %s", path, strerror(failed));
+			return error_set(err, error_from_errno(failed), "cannot make the directory %s: %s", path,
+				strerror(failed));
 		if (!slash)
 			return 0;
 		*slash = '/';
@@ -261,7 +267,8 @@ int cli_state_dir(const char *below, bool make, char ret_path[CLI_PATH_BYTES], s
 	else
 		return error_set(err, ERR_NOT_FOUND, "no place to keep results: set SPINDLE_STATE or HOME");
 	if (length < 0 || (size_t)length >= sizeof(path))
-		return error_set(err, ERR_USAGE, "the path of the state directory is longer than %d bytes", CLI_PATH_BYTES - 1);
+		return error_set(
+			err, ERR_USAGE, "the path of the state directory is longer than %d bytes", CLI_PATH_BYTES - 1);
 	if (make) {
 		int code = make_directories(path, err);
 
@@ -311,7 +318,7 @@ int cli_file_write(const char *path, const char *text, size_t bytes, struct erro
 	return error_set(err, error_from_errno(failed), "cannot write %s: %s", path, strerror(failed));
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------------- */
 
 int cli_json_print(json_t *json, struct error *err)
 {
@@ -328,9 +335,4 @@ int cli_json_print(json_t *json, struct error *err)
 json_t *cli_json_real(double value)
 {
 	return isfinite(value) ? json_real(value) : json_null();
-}
-
-json_t *cli_json_count(uint64_t value)
-{
-	return value == UINT64_MAX ? json_null() : json_integer((json_int_t)value);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- --destroy ------------------------------------------------------------------------------------------------------ */
+/* --- --destroy ----------------------------------------------------------------------------------- */
 
 int cli_destroy_add(struct cli_destroy *d, const char *word, struct error *err)
 {
@@ -49,7 +49,8 @@ int cli_destroy_check(const struct cli_destroy *d, const struct cli_disks *disks
 		for (size_t k = 0; k < disks->specs.count && !found; k++)
 			found = disks->specs.items[k].path && same_path(d->names[i], disks->specs.items[k].path);
 		if (!found)
-			return error_set(err, ERR_USAGE, "--destroy names %s, which is not one of the disks given", d->names[i]);
+			return error_set(
+				err, ERR_USAGE, "--destroy names %s, which is not one of the disks given", d->names[i]);
 	}
 	return 0;
 }
@@ -60,9 +61,10 @@ void cli_destroy_release(struct cli_destroy *d)
 	*d = (struct cli_destroy){0};
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------------ */
+/* --- looking ------------------------------------------------------------------------------------- */
 
-static int check_one(const struct disk_spec *spec, const struct disk_facts *facts, const struct cli_disk_rules *rules, struct error *err)
+static int check_one(const struct disk_spec *spec, const struct disk_facts *facts, const struct cli_disk_rules *rules,
+	struct error *err)
 {
 	char least[SIZE_TEXT_BYTES], size[SIZE_TEXT_BYTES];
 
@@ -72,7 +74,7 @@ static int check_one(const struct disk_spec *spec, const struct disk_facts *fact
 		return error_set(err, ERR_USAGE, "%s is a directory; a disk is a block device or a file", spec->path);
 	if (!facts->is_directory && facts->size_bytes < rules->least_bytes)
 		return error_set(err, ERR_TOO_SMALL, "%s is too small: it has %s, at least %s are needed", spec->path,
-				 size_format_binary(facts->size_bytes, size), size_format_binary(rules->least_bytes, least));
+			size_format_binary(facts->size_bytes, size), size_format_binary(rules->least_bytes, least));
 	return 0;
 }
 
@@ -87,7 +89,8 @@ static int check_twice(const struct cli_disks *d, size_t index, struct error *er
 			continue;
 		if (strcmp(d->specs.items[i].path, d->specs.items[index].path) == 0)
 			return error_set(err, ERR_USAGE, "%s is given twice", d->specs.items[index].path);
-		return error_set(err, ERR_USAGE, "%s and %s are the same disk", d->specs.items[i].path, d->specs.items[index].path);
+		return error_set(err, ERR_USAGE, "%s and %s are the same disk", d->specs.items[i].path,
+			d->specs.items[index].path);
 	}
 	return 0;
 }
@@ -104,8 +107,9 @@ int cli_disks_inspect(struct cli_disks *d, const struct cli_disk_rules *rules, s
 
 		if (!spec->path) {
 			if (!rules->memory_allowed)
-				return error_set(err, ERR_USAGE, "%s: a memory disk forgets all when the command ends, so it is no use here",
-						 spec->text);
+				return error_set(err, ERR_USAGE,
+					"%s: a memory disk forgets all when the command ends, so it is no use here",
+					spec->text);
 			continue;
 		}
 		code = disk_inspect(spec->path, &d->facts[i], err);
@@ -133,7 +137,7 @@ int cli_disks_guard(const struct cli_disks *d, const struct cli_destroy *destroy
 	return 0;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------- */
 
 int cli_disks_open(struct cli_disks *d, const struct disk_open_options *o, struct error *err)
 {
@@ -186,6 +190,10 @@ char *cli_disk_describe(const struct cli_disks *d, size_t index, char *text, siz
 	else if (f->model[0])
 		snprintf(text, bytes, "%s  %s, %s", spec->path, f->model, size);
 	else
-		snprintf(text, bytes, "%s  %s, %s", spec->path, f->is_directory ? "directory" : f->is_block_device ? "block device" : "file", size);
+		snprintf(text, bytes, "%s  %s, %s", spec->path,
+			f->is_directory      ? "directory"
+			: f->is_block_device ? "block device"
+					     : "file",
+			size);
 	return text;
 }

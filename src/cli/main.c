@@ -14,7 +14,8 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-	{"compare", command_compare, "array layouts x classic tests on real or modelled disks: the table, and what to choose"},
+	{"compare", command_compare,
+		"array layouts x classic tests on real or modelled disks: the table, and what to choose"},
 	{"survey", command_survey, "every disk alone and all together: the slow disk, the bus limit (reads only)"},
 	{"bench", command_bench, "one target, one workload or preset: a directory, file, device, array, null: or cpu:"},
 	{"array", command_array, "create, status, check, replace, attach, detach, destroy, read, write"},

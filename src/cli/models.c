@@ -26,11 +26,12 @@ static int print_json(struct error *err)
 	for (size_t i = 0; i < disk_model_count(); i++) {
 		const struct disk_model_info *m = disk_model_info(i);
 
-		json_array_append_new(list, json_pack("{ss ss ss sb sI so so so si so}", "name", m->name, "summary", m->summary, "source",
-						      m->source, "rotating", m->rotating, "nominal_bytes", (json_int_t)m->nominal_bytes,
-						      "outer_mb_per_s", cli_json_real(m->outer_mb_per_s), "inner_mb_per_s",
-						      cli_json_real(m->inner_mb_per_s), "seek_avg_ms", cli_json_real(m->seek_avg_ms), "rpm",
-						      (int)m->rpm, "random_read_iops", cli_json_real(m->random_read_iops)));
+		json_array_append_new(list,
+			json_pack("{ss ss ss sb sI so so so si so}", "name", m->name, "summary", m->summary, "source",
+				m->source, "rotating", m->rotating, "nominal_bytes", (json_int_t)m->nominal_bytes,
+				"outer_mb_per_s", cli_json_real(m->outer_mb_per_s), "inner_mb_per_s",
+				cli_json_real(m->inner_mb_per_s), "seek_avg_ms", cli_json_real(m->seek_avg_ms), "rpm",
+				(int)m->rpm, "random_read_iops", cli_json_real(m->random_read_iops)));
 	}
 	return cli_json_print(json_pack("{si so}", "schema", 1, "models", list), err);
 }
@@ -62,12 +63,16 @@ static void print_line(struct libscols_table *table, const struct disk_model_inf
 
 static int print_table(struct error *err)
 {
-	static const char *const heads[] = {"MODEL", "SIZE", "OUTER MB/s", "INNER MB/s", "SEEK ms", "RPM", "READ IOPS", "WHAT IT IS"};
+	static const char *const heads[] = {
+		"MODEL", "SIZE", "OUTER MB/s", "INNER MB/s", "SEEK ms", "RPM", "READ IOPS", "WHAT IT IS"};
 	struct libscols_table *table = scols_new_table();
 	bool failed = !table;
 
 	for (size_t i = 0; !failed && i < array_count(heads); i++)
-		failed = !scols_table_new_column(table, heads[i], 0, i > 0 && i < 7 ? SCOLS_FL_RIGHT : i == 7 ? SCOLS_FL_TRUNC : 0);
+		failed = !scols_table_new_column(table, heads[i], 0,
+			i > 0 && i < 7 ? SCOLS_FL_RIGHT
+			: i == 7       ? SCOLS_FL_TRUNC
+				       : 0);
 	for (size_t i = 0; !failed && i < disk_model_count(); i++)
 		print_line(table, disk_model_info(i));
 	failed = failed || scols_print_table(table) != 0;

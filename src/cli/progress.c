@@ -99,8 +99,8 @@ void cli_progress_say(void *progress, const char *phase, double share_done, doub
 	if (left != UINT64_MAX) {
 		uint64_t seconds = (left + 999999999u) / 1000000000u;
 
-		snprintf(line + length, sizeof(line) - (size_t)length, "  ETA %llu:%02llu", (unsigned long long)(seconds / 60),
-			 (unsigned long long)(seconds % 60));
+		snprintf(line + length, sizeof(line) - (size_t)length, "  ETA %llu:%02llu",
+			(unsigned long long)(seconds / 60), (unsigned long long)(seconds % 60));
 	}
 	fprintf(stderr, "\r%.*s\033[K", (int)terminal_columns() - 1, line);
 	fflush(stderr);
@@ -114,7 +114,7 @@ bool cli_progress_bytes(void *progress, uint64_t done_bytes, uint64_t total_byte
 	double seconds = (double)(os_real_now_ns() - p->phase_ns) / 1e9;
 
 	cli_progress_say(p, NULL, total_bytes ? (double)done_bytes / (double)total_bytes : 1,
-			 seconds > 0.2 ? (double)done_bytes / 1e6 / seconds : 0);
+		seconds > 0.2 ? (double)done_bytes / 1e6 / seconds : 0);
 	return !os_interrupted();
 }
 

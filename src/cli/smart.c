@@ -83,10 +83,18 @@ static void parse_ata(const json_t *table, struct smart *ret)
 		uint64_t raw = number_of(json_object_get(attribute, "raw"), "value");
 
 		switch (number_of(attribute, "id")) {
-		case 5: ret->reallocated = raw; break;
-		case 197: ret->pending = raw; break;
-		case 198: ret->uncorrectable = raw; break;
-		case 199: ret->crc_errors = raw; break;
+		case 5:
+			ret->reallocated = raw;
+			break;
+		case 197:
+			ret->pending = raw;
+			break;
+		case 198:
+			ret->uncorrectable = raw;
+			break;
+		case 199:
+			ret->crc_errors = raw;
+			break;
 		}
 	}
 }
@@ -117,7 +125,8 @@ void smart_parse(const char *json, struct smart *ret)
 static void add_change(struct text *t, const char *name, uint64_t before, uint64_t after)
 {
 	if (before != after)
-		text_addf(t, "%s%s %llu → %llu", t->length ? ", " : "", name, (unsigned long long)before, (unsigned long long)after);
+		text_addf(t, "%s%s %llu → %llu", t->length ? ", " : "", name, (unsigned long long)before,
+			(unsigned long long)after);
 }
 
 void smart_changes(const struct smart *before, const struct smart *after, char *text, size_t bytes)

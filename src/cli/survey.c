@@ -6,7 +6,16 @@
 #include "bench.h"
 #include "survey_cli.h"
 
-enum { OPTION_WRITE = 1, OPTION_DESTROY, OPTION_JSON, OPTION_TIME, OPTION_MODEL, OPTION_CLOCK, OPTION_BURN_IN, OPTION_SEED };
+enum {
+	OPTION_WRITE = 1,
+	OPTION_DESTROY,
+	OPTION_JSON,
+	OPTION_TIME,
+	OPTION_MODEL,
+	OPTION_CLOCK,
+	OPTION_BURN_IN,
+	OPTION_SEED
+};
 
 static const struct cli_option options[] = {
 	{OPTION_WRITE, "write", 0, NULL, "probe writing too: outer rate, flush, 512 and 4096"},
@@ -44,14 +53,24 @@ struct request {
 static int take_option(struct request *r, int id, const char *value, struct error *err)
 {
 	switch (id) {
-	case CLI_WORD: return disk_specs_add(&r->disks.specs, value, err);
-	case OPTION_WRITE: r->write = true; return 0;
-	case OPTION_JSON: r->json = true; return 0;
-	case OPTION_DESTROY: return cli_destroy_add(&r->destroy, value, err);
-	case OPTION_TIME: return duration_parse(value, &r->each_ns, err);
-	case OPTION_BURN_IN: return duration_parse(value, &r->burn_in_ns, err);
-	case OPTION_MODEL: return disk_specs_add_model(&r->disks.specs, value, 256u << 20, err);
-	case OPTION_SEED: return number_parse("--seed", value, 0, INT64_MAX, &r->seed, err);
+	case CLI_WORD:
+		return disk_specs_add(&r->disks.specs, value, err);
+	case OPTION_WRITE:
+		r->write = true;
+		return 0;
+	case OPTION_JSON:
+		r->json = true;
+		return 0;
+	case OPTION_DESTROY:
+		return cli_destroy_add(&r->destroy, value, err);
+	case OPTION_TIME:
+		return duration_parse(value, &r->each_ns, err);
+	case OPTION_BURN_IN:
+		return duration_parse(value, &r->burn_in_ns, err);
+	case OPTION_MODEL:
+		return disk_specs_add_model(&r->disks.specs, value, 256u << 20, err);
+	case OPTION_SEED:
+		return number_parse("--seed", value, 0, INT64_MAX, &r->seed, err);
 	default:
 		if (strcmp(value, "real") != 0 && strcmp(value, "virtual") != 0)
 			return error_set(err, ERR_USAGE, "--clock is real or virtual, not '%s'", value);
@@ -81,7 +100,7 @@ static int take_words(struct request *r, int argc, char **argv, struct error *er
 	return code;
 }
 
-/* --- what it found ------------------------------------------------------------------------------------------------------------ */
+/* --- what it found ------------------------------------------------------------------------------- */
 
 static void set_number(struct libscols_line *line, size_t column, double value, const char *format)
 {
@@ -98,8 +117,8 @@ static void set_number(struct libscols_line *line, size_t column, double value, 
 static void remarks_of(const struct survey_disk *d, const struct disk_traits *t, char text[400])
 {
 	snprintf(text, 400, "%s%s%s%s%s", d->error[0] ? d->error : "", d->slow ? (d->error[0] ? "; SLOW" : "SLOW") : "",
-		 d->e512 ? (d->error[0] || d->slow ? "; 512e" : "512e") : "", t->note[0] && (d->error[0] || d->slow || d->e512) ? "; " : "",
-		 t->note);
+		d->e512 ? (d->error[0] || d->slow ? "; 512e" : "512e") : "",
+		t->note[0] && (d->error[0] || d->slow || d->e512) ? "; " : "", t->note);
 }
 
 static void print_line(struct libscols_table *table, const struct request *r, size_t index)
@@ -129,7 +148,8 @@ static void print_sentences(const struct request *r)
 {
 	const struct survey *s = &r->survey;
 
-	printf("\nAlone they add up to %.0f MB/s, together they reach %.0f MB/s", s->sum_alone_mb_per_s, s->sum_together_mb_per_s);
+	printf("\nAlone they add up to %.0f MB/s, together they reach %.0f MB/s", s->sum_alone_mb_per_s,
+		s->sum_together_mb_per_s);
 	if (s->bus_bound)
 		printf(": what they share carries about %.0f MB/s and limits every array of them.\n", s->bus_mb_per_s);
 	else
@@ -138,21 +158,25 @@ static void print_sentences(const struct request *r)
 		const struct disk_traits *t = disk_traits(r->disks.disks[i]);
 
 		if (s->disks[i].slow)
-			printf("%s is slow: %.0f MB/s. An array goes at the pace of its slowest member.\n", t->name, s->disks[i].outer_mb_per_s);
+			printf("%s is slow: %.0f MB/s. An array goes at the pace of its slowest member.\n", t->name,
+				s->disks[i].outer_mb_per_s);
 		if (s->disks[i].e512)
-			printf("%s shows 512-byte sectors and has 4096: writes that are not whole physical sectors cost a turn.\n", t->name);
+			printf("%s shows 512-byte sectors and has 4096: writes that are not whole physical sectors "
+			       "cost a turn.\n",
+				t->name);
 	}
 }
 
 static int print_table(const struct request *r, struct error *err)
 {
-	static const char *const heads[] = {"DISK", "MODEL", "SIZE", "OUTER MB/s", "INNER MB/s", "TOGETHER", "IOPS", "IOPS 32",
-					    "FLUSH ms", "WRITE MB/s", "REMARKS"};
+	static const char *const heads[] = {"DISK", "MODEL", "SIZE", "OUTER MB/s", "INNER MB/s", "TOGETHER", "IOPS",
+		"IOPS 32", "FLUSH ms", "WRITE MB/s", "REMARKS"};
 	struct libscols_table *table = scols_new_table();
 	bool failed = !table;
 
 	for (size_t i = 0; !failed && i < array_count(heads); i++) {
-		struct libscols_column *column = scols_table_new_column(table, heads[i], 0, i >= 2 && i < 10 ? SCOLS_FL_RIGHT : 0);
+		struct libscols_column *column =
+			scols_table_new_column(table, heads[i], 0, i >= 2 && i < 10 ? SCOLS_FL_RIGHT : 0);
 
 		failed = !column;
 		if (column && i == 9 && !r->write)
@@ -170,15 +194,16 @@ static int print_table(const struct request *r, struct error *err)
 
 static json_t *disk_json(const struct survey_disk *d, const struct disk_traits *t)
 {
-	return json_pack("{ss ss ss ss ss sI sI si si sb so so so so so so so so so sb sb ss}", "name", t->name, "spec", t->spec, "model",
-			 t->model, "serial", t->serial, "note", t->note, "size_bytes", (json_int_t)t->size_bytes, "nominal_bytes",
-			 (json_int_t)t->nominal_bytes, "logical_bytes", (int)t->logical_bytes, "physical_bytes", (int)t->physical_bytes,
-			 "rotating", t->rotating, "outer_mb_per_s", cli_json_real(d->outer_mb_per_s), "inner_mb_per_s",
-			 cli_json_real(d->inner_mb_per_s), "together_mb_per_s", cli_json_real(d->together_mb_per_s), "random_iops",
-			 cli_json_real(d->random_iops), "random32_iops", cli_json_real(d->random32_iops), "flush_ms",
-			 cli_json_real(d->flush_ms), "write_outer_mb_per_s", cli_json_real(d->write_outer_mb_per_s), "write_512_ms",
-			 cli_json_real(d->ms_512), "write_4096_ms", cli_json_real(d->ms_4096), "slow", d->slow, "e512", d->e512, "error",
-			 d->error);
+	return json_pack("{ss ss ss ss ss sI sI si si sb so so so so so so so so so sb sb ss}", "name", t->name, "spec",
+		t->spec, "model", t->model, "serial", t->serial, "note", t->note, "size_bytes",
+		(json_int_t)t->size_bytes, "nominal_bytes", (json_int_t)t->nominal_bytes, "logical_bytes",
+		(int)t->logical_bytes, "physical_bytes", (int)t->physical_bytes, "rotating", t->rotating,
+		"outer_mb_per_s", cli_json_real(d->outer_mb_per_s), "inner_mb_per_s", cli_json_real(d->inner_mb_per_s),
+		"together_mb_per_s", cli_json_real(d->together_mb_per_s), "random_iops", cli_json_real(d->random_iops),
+		"random32_iops", cli_json_real(d->random32_iops), "flush_ms", cli_json_real(d->flush_ms),
+		"write_outer_mb_per_s", cli_json_real(d->write_outer_mb_per_s), "write_512_ms",
+		cli_json_real(d->ms_512), "write_4096_ms", cli_json_real(d->ms_4096), "slow", d->slow, "e512", d->e512,
+		"error", d->error);
 }
 
 static int print_json(const struct request *r, struct error *err)
@@ -188,14 +213,15 @@ static int print_json(const struct request *r, struct error *err)
 
 	for (size_t i = 0; i < s->disk_count; i++)
 		json_array_append_new(disks, disk_json(&s->disks[i], disk_traits(r->disks.disks[i])));
-	return cli_json_print(json_pack("{si ss ss so so sb so so}", "schema", 1, "version", SPINDLE_VERSION, "command", cli_command_line(),
-					"sum_alone_mb_per_s", cli_json_real(s->sum_alone_mb_per_s), "sum_together_mb_per_s",
-					cli_json_real(s->sum_together_mb_per_s), "bus_bound", s->bus_bound, "bus_mb_per_s",
-					s->bus_bound ? cli_json_real(s->bus_mb_per_s) : json_null(), "disks", disks),
-			      err);
+	return cli_json_print(
+		json_pack("{si ss ss so so sb so so}", "schema", 1, "version", SPINDLE_VERSION, "command",
+			cli_command_line(), "sum_alone_mb_per_s", cli_json_real(s->sum_alone_mb_per_s),
+			"sum_together_mb_per_s", cli_json_real(s->sum_together_mb_per_s), "bus_bound", s->bus_bound,
+			"bus_mb_per_s", s->bus_bound ? cli_json_real(s->bus_mb_per_s) : json_null(), "disks", disks),
+		err);
 }
 
-/* --- running -------------------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------- */
 
 static int open_disks(struct request *r, struct error *err)
 {
@@ -209,8 +235,9 @@ static int open_disks(struct request *r, struct error *err)
 		code = cli_disks_guard(&r->disks, &r->destroy, err);
 	for (size_t i = 0; !code && r->is_virtual && i < r->disks.specs.count; i++)
 		if (r->disks.specs.items[i].path)
-			code = error_set(err, ERR_USAGE, "%s: --clock virtual is for memory disks, real ones take real time",
-					 r->disks.specs.items[i].path);
+			code = error_set(err, ERR_USAGE,
+				"%s: --clock virtual is for memory disks, real ones take real time",
+				r->disks.specs.items[i].path);
 	return code ? code : cli_disks_open(&r->disks, &o, err);
 }
 

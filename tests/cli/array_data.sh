@@ -40,7 +40,8 @@ mv away3 d3
 
 # The disk that was away is stale: it is not believed.
 mv away d2
-"$SPINDLE" array read -d d1 -d d2 -d d3 -d d4 -d d5 --length 20000000 tank >back 2>err || fail "read beside a stale member: $(cat err)"
+"$SPINDLE" array read -d d1 -d d2 -d d3 -d d4 -d d5 --length 20000000 tank >back 2>err ||
+  fail "read beside a stale member: $(cat err)"
 same image back
 
 # Two gone are too many: status 1, no data, no crash.

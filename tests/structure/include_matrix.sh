@@ -65,7 +65,8 @@ END {
 		if (private[from[i] "/" header])
 			continue
 		if (!(header in home)) {
-			if (header !~ /^published_|\.inc$/) { print where[i] ": no part offers \"" header "\""; bad = 1 }
+			print where[i] ": no part offers \"" header "\""
+			bad = 1
 			continue
 		}
 		to = home[header]
@@ -83,7 +84,10 @@ END {
 	for (r = 1; r <= count; r++) {
 		printf "%-8s", order[r]
 		for (c = 1; c <= count; c++) {
-			mark = r == c ? "-" : used[order[r], order[c]] ? used[order[r], order[c]] : has(may[order[r]], order[c]) ? "." : ""
+			mark = ""
+			if (r == c) mark = "-"
+			else if (used[order[r], order[c]]) mark = used[order[r], order[c]]
+			else if (has(may[order[r]], order[c])) mark = "."
 			printf " %-7s", mark
 		}
 		print ""
