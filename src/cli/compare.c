@@ -135,7 +135,7 @@ static int test_add(struct compare *c, const char *name, struct error *err)
 			return error_set(err, ERR_USAGE, "--tests names %s twice", name);
 	if (c->test_count == COMPARE_TESTS_MAX)
 		return error_set(err, ERR_USAGE, "--tests: more than %d tests", COMPARE_TESTS_MAX);
-	snprintf(c->tests[c->test_count++], sizeof(c->tests[0]), "%s", name);
+	snprintf(c->tests[c->test_count++], sizeof(c->tests[0]), "%.23s", name);
 	return 0;
 }
 
@@ -461,6 +461,7 @@ static int outcome(const struct compare *c)
 
 static int run(struct compare *c, struct error *err)
 {
+	struct compare_limits limits = {.all = {.count = 0}};
 	int status = 0;
 
 	bench_host(&c->result.host);
@@ -468,9 +469,9 @@ static int run(struct compare *c, struct error *err)
 		 c->cpus == 1 ? "" : "s");
 	cli_progress_begin(&c->progress, compare_phases(c));
 	if (c->clock_virtual)
-		status = compare_run_virtual(c, err);
+		status = compare_run_virtual(c, &limits, err);
 	if (status == 0 && c->clock_real)
-		status = compare_run_real(c, err);
+		status = compare_run_real(c, &limits, err);
 	cli_progress_end(&c->progress);
 	c->result.interrupted = status == ERR_INTERRUPTED || os_interrupted();
 	return c->result.interrupted ? 0 : status;

@@ -21,6 +21,16 @@ struct compare_file {
 	char path[512];
 };
 
+/* Of each test, in the order of compare_tests_make. */
+struct compare_limits_of {
+	struct bench_limit of[COMPARE_TESTS_MAX];
+	size_t count;                     /* 0 while nothing was measured */
+	double stream_read, stream_write; /* of one disk, MB/s; 0 until a sequential test has told */
+};
+struct compare_limits {
+	struct compare_limits_of all, one; /* disks */
+};
+
 struct compare {
 	/* asked for */
 	const char *words[COMPARE_WORDS_MAX]; /* DISK words and those of --model, in their order */
@@ -71,8 +81,9 @@ unsigned compare_phases(const struct compare *c);
 bool compare_on_real(const struct compare *c, const struct compare_layout *l);
 unsigned compare_disks_of(const struct compare *c, const char *layout); /* how many of the disks a layout uses */
 uint64_t compare_estimate_ns(const struct compare *c);
-int compare_run_virtual(struct compare *c, struct error *err);
-int compare_run_real(struct compare *c, struct error *err);
+int compare_run_virtual(struct compare *c, struct compare_limits *limits, struct error *err);
+/* `limits` of a virtual run of the same modelled disks are taken over: a model gives the same on both clocks. */
+int compare_run_real(struct compare *c, struct compare_limits *limits, struct error *err);
 
 /* compare_show.c */
 int compare_show(const struct compare *c, struct error *err);

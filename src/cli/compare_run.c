@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-#define VIRTUAL_RANDOM_NS (3 * SECOND)      /* of a random test that goes by time */
+#define VIRTUAL_RANDOM_NS (10 * SECOND)     /* of a random test that goes by time */
 #define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
 #define SPAN_STEP_BYTES (16ull << 20)
 
@@ -65,8 +65,9 @@ int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_by
 
 		w->seed = c->seed;
 		w->minimum_ns = max_of(w->minimum_ns, least_ns);
-		if (w->duration_ns && w->random && !c->preset) /* a few operations each: by time */
-			w->duration_ns = virtual ? VIRTUAL_RANDOM_NS : least_ns;
+		/* By time. What a buffer takes up at first weighs on a short write, so it is as long on both clocks. */
+		if (w->duration_ns && w->random && !c->preset)
+			w->duration_ns = virtual || (c->all_memory && w->read_percent == 0) ? VIRTUAL_RANDOM_NS : least_ns;
 		if (w->duration_ns)
 			w->duration_ns = max_of(w->duration_ns, least_ns);
 		if (virtual || !c->preset) {
@@ -88,11 +89,20 @@ static size_t tests_count(const struct compare *c)
 	return count;
 }
 
+/* A model gives the same on both clocks, so the limits of the virtual one stand for the real one too: they would take half
+ * a minute there. */
+static bool limits_taken_over(const struct compare *c)
+{
+	return c->clock_virtual && c->clock_real && c->all_memory && c->all_modelled;
+}
+
 /* How many sets of limits a clock needs: all disks, and the one disk of `single` where there are more. */
 static unsigned limit_sets(const struct compare *c, bool virtual)
 {
 	bool one = false, all = false;
 
+	if (!virtual && limits_taken_over(c))
+		return 0;
 	for (unsigned i = 0; i < c->layout_count; i++) {
 		if (!virtual && !compare_on_real(c, &c->layouts[i]))
 			continue;
@@ -130,12 +140,6 @@ uint64_t compare_estimate_ns(const struct compare *c)
 
 /* --- limits -------------------------------------------------------------------------------------------------------------- */
 
-struct limits {
-	struct bench_limit of[COMPARE_TESTS_MAX];
-	size_t count;
-	double stream_read, stream_write; /* of one disk, MB/s; 0 until a sequential test has told */
-};
-
 static const struct bench_limit no_limit = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 
 static bool same_pattern(const struct workload *a, const struct workload *b)
@@ -164,7 +168,7 @@ static int limit_measure(struct compare *c, struct disk *const *disks, unsigned 
 	return 0;
 }
 
-static void stream_note(struct limits *l, const struct workload *w, const struct bench_limit *limit, unsigned count)
+static void stream_note(struct compare_limits_of *l, const struct workload *w, const struct bench_limit *limit, unsigned count)
 {
 	if (w->random || !isfinite(limit->mb_per_s))
 		return;
@@ -176,7 +180,7 @@ static void stream_note(struct limits *l, const struct workload *w, const struct
 
 /* Tests with one pattern have one limit. The first pattern is measured again where it comes again, and the second figure
  * counts for both: in the first, memory and file blocks are touched for the first time. */
-static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct limits *ret, struct error *err)
+static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct compare_limits_of *ret, struct error *err)
 {
 	struct workload *list;
 	char scaled[200];
@@ -218,7 +222,7 @@ static double record_rate(double width, double block_mb, double one, double stre
 }
 
 /* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
-static double model_of(const struct layout *l, const struct workload *w, const struct limits *limits, size_t index, unsigned disks)
+static double model_of(const struct layout *l, const struct workload *w, const struct compare_limits_of *limits, size_t index, unsigned disks)
 {
 	const struct bench_limit *limit = &limits->of[index];
 	double one = limit->mb_per_s / disks, slow = 1, read, write;
@@ -254,11 +258,14 @@ struct layout_run {
 	const char *clock;
 	bool virtual;
 	unsigned disk_count;
-	const struct limits *limits;
+	const struct compare_limits_of *limits;
+	const char *limits_note; /* for the cells; NULL or empty: none */
 	/* found */
 	struct layout nominal; /* on disks of nominal size: what a buyer of such disks would get */
 	double create_s;
 	size_t next_test; /* the first without a cell */
+	size_t announced; /* so many tests were told to the progress line */
+	bool fresh_disks; /* nothing was written to them: memory and file blocks are still to be touched */
 };
 
 static int nominal_make(struct layout_run *run, struct disk *const *disks, struct error *err)
@@ -304,10 +311,12 @@ static void facts_set(const struct layout_run *run, struct cell *cell)
 
 static void option_note(struct cell *cell, const char *text)
 {
-	size_t length = strlen(cell->options);
+	char before[sizeof(cell->options)];
 
-	if (*text && !strstr(cell->options, text))
-		snprintf(cell->options + length, sizeof(cell->options) - length, "%s%s", length ? "; " : "", text);
+	if (!*text || strstr(cell->options, text))
+		return;
+	memcpy(before, cell->options, sizeof(before));
+	snprintf(cell->options, sizeof(cell->options), "%.100s%s%.90s", before, *before ? "; " : "", text);
 }
 
 static int cell_run(struct layout_run *run, struct target *target, const struct workload *w, size_t index, const char *scaled, struct error *err)
@@ -320,6 +329,7 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 	int status;
 
 	cli_progress_phase(&c->progress, "%s %s %s", run->clock, run->name, w->test);
+	run->announced = index + 1;
 	limit.model_mb_per_s = model_of(&run->nominal, w, run->limits, index, run->disk_count);
 	cell_init(&cell);
 	key_set(run, w, &cell);
@@ -331,6 +341,7 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 	facts_set(run, &cell);
 	cell.fill = (double)w->span_bytes / (double)max_of(target->size_bytes, 1ull);
 	option_note(&cell, scaled);
+	option_note(&cell, run->limits_note ? run->limits_note : "");
 	if (w->repeats_max <= 1)
 		option_note(&cell, "one phase");
 	run->next_test = index + 1;
@@ -348,7 +359,8 @@ static int cells_fail(struct layout_run *run, const char *reason, struct error *
 	for (size_t i = run->next_test; status == 0 && i < count; i++) {
 		struct cell cell;
 
-		cli_progress_phase(&run->c->progress, "%s %s %s", run->clock, run->name, list[i].test);
+		if (i >= run->announced)
+			cli_progress_phase(&run->c->progress, "%s %s %s", run->clock, run->name, list[i].test);
 		cell_init(&cell);
 		key_set(run, &list[i], &cell);
 		if (run->nominal.disks)
@@ -383,7 +395,7 @@ static int tests_run(struct layout_run *run, struct target *target, struct error
 		return status;
 	count = min_of(count, run->limits->count);
 	/* Reads are of what was written. The write test writes its span itself. */
-	if (count > 0 && (list[0].read_percent > 0 || list[0].random))
+	if (count > 0 && (list[0].read_percent > 0 || list[0].random || run->fresh_disks))
 		status = bench_fill(target, &list[0], &progress, err);
 	for (size_t i = 0; status == 0 && i < count; i++)
 		status = os_interrupted() ? error_set(err, ERR_INTERRUPTED, "interrupted")
@@ -418,7 +430,7 @@ struct world {
 	struct compare *c;
 	unsigned disk_count;
 	struct layout_run *run;      /* either a layout … */
-	struct limits *limits;       /* … or the limits */
+	struct compare_limits_of *limits; /* … or the limits */
 	struct error *err;
 };
 
@@ -469,7 +481,7 @@ static void charge_note(struct compare *c)
 }
 
 /* First of all disks, so that the cells of `single` know what the others are. */
-static int limits_of_all(struct compare *c, struct limits *all, struct error *err)
+static int limits_of_all(struct compare *c, struct compare_limits_of *all, struct error *err)
 {
 	struct world measure = {.c = c, .disk_count = c->disk_count, .limits = all};
 
@@ -479,25 +491,24 @@ static int limits_of_all(struct compare *c, struct limits *all, struct error *er
 	return 0;
 }
 
-int compare_run_virtual(struct compare *c, struct error *err)
+int compare_run_virtual(struct compare *c, struct compare_limits *limits, struct error *err)
 {
-	struct limits all = {.count = 0}, one = {.count = 0};
 	int status;
 
 	if (!c->cpu_free) {
 		bench_cpu_measure(c->costs);
 		charge_note(c);
 	}
-	status = limits_of_all(c, &all, err);
+	status = limits_of_all(c, &limits->all, err);
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
-		struct limits *limits = disks == c->disk_count ? &all : &one;
+		struct compare_limits_of *of = disks == c->disk_count ? &limits->all : &limits->one;
 		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "virtual", .virtual = true, .disk_count = disks,
-					 .limits = limits};
-		struct world measure = {.c = c, .disk_count = disks, .limits = limits}, world = {.c = c, .disk_count = disks, .run = &run};
+					 .limits = of};
+		struct world measure = {.c = c, .disk_count = disks, .limits = of}, world = {.c = c, .disk_count = disks, .run = &run};
 		struct error reason = ERROR_INIT;
 
-		if (limits->count == 0)
+		if (of->count == 0)
 			status = world_simulate(&measure, err);
 		if (status == 0)
 			status = world_simulate(&world, &reason);
@@ -555,12 +566,14 @@ static int survey_disks(struct compare *c, struct error *err)
 	return 0;
 }
 
-int compare_run_real(struct compare *c, struct error *err)
+int compare_run_real(struct compare *c, struct compare_limits *limits, struct error *err)
 {
 	const struct disk_open_options options = {.exclusive = true};
-	struct limits all = {.count = 0}, one = {.count = 0};
+	bool taken = limits_taken_over(c), fresh = true;
 	int status = cli_disks_open(&c->disks, &options, err);
 
+	if (!taken)
+		*limits = (struct compare_limits){.all = {.count = 0}};
 	if (status == 0)
 		status = compare_disks_note(c, c->disks.disks, c->disk_count, err);
 	if (status == 0)
@@ -568,16 +581,18 @@ int compare_run_real(struct compare *c, struct error *err)
 	snprintf(c->result.background, sizeof(c->result.background), "%s", background_of(c));
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
-		struct limits *limits = disks == c->disk_count ? &all : &one;
-		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = limits};
+		struct compare_limits_of *of = disks == c->disk_count ? &limits->all : &limits->one;
+		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = of,
+					 .limits_note = taken ? "limit from the virtual clock" : "", .fresh_disks = taken && fresh};
 
 		if (!compare_on_real(c, &c->layouts[i]))
 			continue;
-		/* The first limit writes the span of each disk, so that memory and file blocks are there before a layout's turn. */
-		if (limits->count == 0)
-			status = limits_measure(c, c->disks.disks, disks, false, limits, err);
+		/* Measuring limits writes the span of each disk, so that its memory or blocks are there before a layout's turn. */
+		if (of->count == 0)
+			status = limits_measure(c, c->disks.disks, disks, false, of, err);
 		if (status == 0)
 			status = run_layout(&run, c->disks.disks, err);
+		fresh = false;
 	}
 	cli_disks_close(&c->disks);
 	return status;

@@ -211,10 +211,12 @@ static void say_capacity(const struct advisor *a, bool *in, unsigned least_survi
 
 /* --- recommendations --------------------------------------------------------------------------------------------------- */
 
-/* 0 for a row that lacks a VALID cell of something that is weighed. A figure that no row has is left out. */
+/* 0 for a row that lacks a VALID cell of something that is weighed. A figure that no row has is left out, but space alone
+ * recommends nothing. */
 static double score_of(const struct advisor *a, size_t row, const struct use *use, const double *best)
 {
 	double sum = 0, weights = 0;
+	unsigned speeds = 0;
 
 	for (int f = 0; f < FIGURE_COUNT; f++) {
 		double value;
@@ -226,8 +228,9 @@ static double score_of(const struct advisor *a, size_t row, const struct use *us
 			return 0;
 		sum += use->weights[f] * log(value / best[f]);
 		weights += use->weights[f];
+		speeds += f != CAPACITY;
 	}
-	return weights > 0 ? exp(sum / weights) : 0;
+	return speeds > 0 ? exp(sum / weights) : 0;
 }
 
 static unsigned survival_of(const struct advisor *a, const struct use *use)
