@@ -19,7 +19,7 @@ struct device_line {
 	struct timeline line;
 	struct seen {
 		uint64_t bytes, at_ns;
-	} *seen; /* by disk */
+	} * seen; /* by disk */
 };
 
 static uint64_t moved_bytes(const struct disk *d)

@@ -24,7 +24,7 @@ struct job {
 	uint64_t own_cursor, *cursor; /* operations handed out; random jobs share that of job 0 */
 	uint64_t region_offset, region_blocks;
 	uint64_t unflushed_bytes;
-	struct disk *disk; /* NULL: through the target's calls */
+	struct disk *disk;                /* NULL: through the target's calls */
 	uint64_t bytes, first_ns, end_ns; /* when its first operation was done, and all */
 };
 
@@ -107,7 +107,7 @@ static bool next_op(struct worker *me, uint64_t now_ns, struct op *ret)
 		return false;
 	}
 	if (run->ops_limit && now_ns >= run->start_ns + run->minimum_ns &&
-	    __atomic_load_n(job->cursor, __ATOMIC_RELAXED) >= run->ops_limit)
+		__atomic_load_n(job->cursor, __ATOMIC_RELAXED) >= run->ops_limit)
 		return false;
 
 	uint64_t index = __atomic_fetch_add(job->cursor, 1, __ATOMIC_RELAXED);
@@ -127,7 +127,7 @@ static bool next_op(struct worker *me, uint64_t now_ns, struct op *ret)
 	return true;
 }
 
-/* --- accounting ---------------------------------------------------------------------------------------------------- */
+/* --- accounting -------------------------------------------------------------------------------------------------- */
 
 static void fail(struct run *run, const struct error *err)
 {
@@ -182,7 +182,7 @@ static uint64_t take_payload(struct run *run, struct part *part, uint64_t offset
 	return unit;
 }
 
-/* --- workers that call ----------------------------------------------------------------------------------------------- */
+/* --- workers that call ------------------------------------------------------------------------------------------- */
 
 static bool flush_is_due(struct worker *me)
 {
@@ -229,7 +229,7 @@ static void work_by_calls(struct worker *me)
 	}
 }
 
-/* --- workers with a queue --------------------------------------------------------------------------------------------- */
+/* --- workers with a queue ---------------------------------------------------------------------------------------- */
 
 struct slot {
 	struct disk_request request;
@@ -251,7 +251,8 @@ static void submit_write(struct queue_work *q, struct slot *s)
 {
 	const struct phase *p = q->me->run->p;
 
-	disk_request_init(&s->request, DISK_WRITE, s->op.offset_bytes, payload_pool_at(p->pool, s->unit), p->workload->block_bytes);
+	disk_request_init(&s->request, DISK_WRITE, s->op.offset_bytes, payload_pool_at(p->pool, s->unit),
+		p->workload->block_bytes);
 	s->request.owner = s;
 	disk_queue_submit(q->queue, q->me->job->disk, &s->request);
 }
@@ -383,7 +384,7 @@ static void worker_run(void *arg)
 	os_mutex_unlock(&run->lock);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------------------------------- */
+/* --- set-up ------------------------------------------------------------------------------------------------------ */
 
 static unsigned workers_of(const struct workload *w, bool by_queue)
 {
@@ -402,21 +403,24 @@ int workload_check(const struct target *t, const struct workload *w, struct erro
 	uint64_t align = max_of(t->align_bytes, 1u);
 
 	if (w->block_bytes == 0 || w->block_bytes % align || w->span_offset_bytes % align)
-		return error_set(err, ERR_USAGE, "%s: blocks of %llu bytes at %llu are not whole sectors of %u bytes", t->name,
-				 (unsigned long long)w->block_bytes, (unsigned long long)w->span_offset_bytes, t->align_bytes);
+		return error_set(err, ERR_USAGE, "%s: blocks of %llu bytes at %llu are not whole sectors of %u bytes",
+			t->name, (unsigned long long)w->block_bytes, (unsigned long long)w->span_offset_bytes,
+			t->align_bytes);
 	if (w->depth == 0 || w->jobs == 0 || w->depth > 4096 || w->jobs > 4096)
-		return error_set(err, ERR_USAGE, "%s: depth %u and %u jobs: both must be 1 to 4096", t->name, w->depth, w->jobs);
+		return error_set(
+			err, ERR_USAGE, "%s: depth %u and %u jobs: both must be 1 to 4096", t->name, w->depth, w->jobs);
 	if (w->read_percent > 100)
 		return error_set(err, ERR_USAGE, "%s: %u %% reads is more than all", t->name, w->read_percent);
 	if (w->span_offset_bytes > t->size_bytes || w->span_bytes > t->size_bytes - w->span_offset_bytes)
-		return error_set(err, ERR_USAGE, "%s: the test wants bytes %llu to %llu of a target of %llu bytes", t->name,
-				 (unsigned long long)w->span_offset_bytes,
-				 (unsigned long long)(w->span_offset_bytes + w->span_bytes), (unsigned long long)t->size_bytes);
+		return error_set(err, ERR_USAGE, "%s: the test wants bytes %llu to %llu of a target of %llu bytes",
+			t->name, (unsigned long long)w->span_offset_bytes,
+			(unsigned long long)(w->span_offset_bytes + w->span_bytes), (unsigned long long)t->size_bytes);
 	uint64_t streams = w->random ? 1 : w->jobs;
 	if (w->span_bytes / w->block_bytes < streams)
-		return error_set(err, ERR_TOO_SMALL, "%s: %llu bytes are too few for %llu streams of blocks of %llu bytes", t->name,
-				 (unsigned long long)w->span_bytes, (unsigned long long)streams,
-				 (unsigned long long)w->block_bytes);
+		return error_set(err, ERR_TOO_SMALL,
+			"%s: %llu bytes are too few for %llu streams of blocks of %llu bytes", t->name,
+			(unsigned long long)w->span_bytes, (unsigned long long)streams,
+			(unsigned long long)w->block_bytes);
 	return 0;
 }
 
@@ -493,7 +497,7 @@ static void tear_down(struct run *run)
 	os_mutex_destroy(&run->lock);
 }
 
-/* --- the measured part ---------------------------------------------------------------------------------------------------- */
+/* --- the measured part ------------------------------------------------------------------------------------------- */
 
 static void say_progress(struct run *run)
 {
@@ -505,17 +509,20 @@ static void say_progress(struct run *run)
 		return;
 	for (unsigned j = 0; j < run->job_count; j++)
 		bytes += __atomic_load_n(&run->jobs[j].bytes, __ATOMIC_RELAXED);
-	double by_bytes = w->total_bytes ? (double)bytes / (double)w->total_bytes : (double)bytes / (double)w->span_bytes;
+	double by_bytes =
+		w->total_bytes ? (double)bytes / (double)w->total_bytes : (double)bytes / (double)w->span_bytes;
 	double share = w->duration_ns ? (double)elapsed / (double)w->duration_ns : 0;
 	if (run->ops_limit)
-		share = fmax(share, run->minimum_ns ? fmin(by_bytes, (double)elapsed / (double)run->minimum_ns) : by_bytes);
+		share = fmax(
+			share, run->minimum_ns ? fmin(by_bytes, (double)elapsed / (double)run->minimum_ns) : by_bytes);
 	say->say(say->arg, w->test, fmin(share, 1), (double)bytes / (double)elapsed * 1000);
 }
 
 static int start_workers(struct run *run, unsigned *ret_started, struct error *err)
 {
 	for (unsigned i = 0; i < run->worker_count; i++) {
-		int status = os_thread_create(&run->workers[i].thread, "bench worker", worker_run, &run->workers[i], err);
+		int status =
+			os_thread_create(&run->workers[i].thread, "bench worker", worker_run, &run->workers[i], err);
 		if (status < 0)
 			return status;
 		*ret_started = i + 1;
@@ -647,8 +654,11 @@ void phase_result_release(struct phase_result *r)
 int phase_run(const struct phase *p, struct phase_result *ret, struct error *err)
 {
 	const struct workload *w = p->workload;
-	struct run run = {.p = p, .w = w, .pass = os_random_u64(), .job_count = w->jobs,
-			  .worker_count = workers_of(w, p->by_disk_queue)};
+	struct run run = {.p = p,
+		.w = w,
+		.pass = os_random_u64(),
+		.job_count = w->jobs,
+		.worker_count = workers_of(w, p->by_disk_queue)};
 
 	sp_assert(p->target->ops->disk || p->job_disks || !p->by_disk_queue);
 	int status = make_result(w->jobs, ret, err);
@@ -672,14 +682,15 @@ int phase_run(const struct phase *p, struct phase_result *ret, struct error *err
 	return status;
 }
 
-/* --- afterwards ------------------------------------------------------------------------------------------------------------ */
+/* --- afterwards -------------------------------------------------------------------------------------------------- */
 
 int phase_verify(const struct phase *p, const struct phase_result *r, struct error *err)
 {
 	struct target *t = p->target;
 	const struct workload *w = p->workload;
 
-	if (t->align_bytes > PAYLOAD_UNIT || p->job_disks || !strcmp(t->ops->kind, "null") || !strcmp(t->ops->kind, "cpu"))
+	if (t->align_bytes > PAYLOAD_UNIT || p->job_disks || !strcmp(t->ops->kind, "null") ||
+		!strcmp(t->ops->kind, "cpu"))
 		return 0;
 	scoped_free uint8_t *buffer = aligned_alloc(DISK_BUFFER_ALIGN, PAYLOAD_UNIT);
 	if (!buffer)
@@ -693,8 +704,9 @@ int phase_verify(const struct phase *p, const struct phase_result *r, struct err
 		if (status < 0)
 			return status;
 		if (!payload_check(&w->payload, w->seed, r->pass, offset, buffer, bytes))
-			return error_set(err, ERR_CORRUPT, "%s: mismatch: the %llu bytes at %llu are not those that were written",
-					 t->name, (unsigned long long)bytes, (unsigned long long)offset);
+			return error_set(err, ERR_CORRUPT,
+				"%s: mismatch: the %llu bytes at %llu are not those that were written", t->name,
+				(unsigned long long)bytes, (unsigned long long)offset);
 	}
 	return 0;
 }

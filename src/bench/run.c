@@ -33,8 +33,9 @@
 #define WINDOWS_MIN 6u
 #define WINDOWS_MAX 30u
 #define OPS_PER_WINDOW 4u
-#define BATCH_WINDOW_NS 1000000000u /* buffered random writes go out in batches, each with its reads, log and writes */
-#define RANDOM_OPS_PER_WINDOW 64u /* small random operations scatter */
+/* Buffered random writes go out in batches, each with its reads, log and writes. */
+#define BATCH_WINDOW_NS 1000000000u
+#define RANDOM_OPS_PER_WINDOW 64u   /* small random operations scatter */
 #define CEILING_NS 20000000u
 #define CEILING_WORTH_S 0.1
 #define REPEATS_MOST 10u
@@ -75,7 +76,8 @@ static void set_key(struct cell_run *run)
 	c->jobs = w->jobs;
 	snprintf(c->clock, sizeof(c->clock), "%s", os_is_simulated() ? "virtual" : "real");
 	if (isnan(c->fill))
-		c->fill = (double)(w->span_offset_bytes + w->span_bytes) / (double)max_of(run->target->size_bytes, 1ull);
+		c->fill =
+			(double)(w->span_offset_bytes + w->span_bytes) / (double)max_of(run->target->size_bytes, 1ull);
 	c->usable_bytes = run->target->size_bytes;
 	c->failures_survived = run->target->failures_survived;
 }
@@ -87,7 +89,7 @@ static void ask_state(struct cell_run *run)
 	snprintf(run->cell->state, sizeof(run->cell->state), "%s", run->target->state ? run->target->state : "healthy");
 }
 
-/* --- phases -------------------------------------------------------------------------------------------------------- */
+/* --- phases ------------------------------------------------------------------------------------------------------ */
 
 static void add_phase(struct cell_run *run, struct phase_result *r)
 {
@@ -176,7 +178,7 @@ static int run_repeats(struct cell_run *run, struct error *err)
 	return 0;
 }
 
-/* --- from phases to a figure --------------------------------------------------------------------------------------------- */
+/* --- from phases to a figure ------------------------------------------------------------------------------------- */
 
 static void set_latency(struct cell_run *run)
 {
@@ -184,7 +186,8 @@ static void set_latency(struct cell_run *run)
 	const struct {
 		double percentile;
 		uint64_t *to;
-	} wanted[] = {{50, &c->latency_p50_ns}, {95, &c->latency_p95_ns}, {99, &c->latency_p99_ns}, {99.9, &c->latency_p999_ns}};
+	} wanted[] = {{50, &c->latency_p50_ns}, {95, &c->latency_p95_ns}, {99, &c->latency_p99_ns},
+		{99.9, &c->latency_p999_ns}};
 
 	for (unsigned i = 0; i < array_count(wanted); i++)
 		if ((double)histogram_count(run->latency) * (1 - wanted[i].percentile / 100) >= 10 - 1e-6)
@@ -193,8 +196,8 @@ static void set_latency(struct cell_run *run)
 		c->latency_max_ns = histogram_max(run->latency);
 }
 
-#define DEVICE_SHARE_MIN 0.5     /* of the bytes: with less the disks say nothing of the rate */
-#define DEVICE_BUSY_SHARE 0.97   /* of what they moved: behind it drives empty their caches and last marks are set */
+#define DEVICE_SHARE_MIN 0.5      /* of the bytes: with less the disks say nothing of the rate */
+#define DEVICE_BUSY_SHARE 0.97    /* of what they moved: behind it drives empty their caches and last marks are set */
 #define BURST_LEAST_NS 200000000u /* a drive's own cache takes less to fill */
 
 /* Where the windows of a phase are cut from, and up to where. */
@@ -219,11 +222,13 @@ static uint64_t time_of_share(const struct timeline *t, double share, uint64_t e
 /* Random reads are not read ahead: what callers see is what the disks do, and callers know when all were busy. */
 static struct window_source window_source(const struct phase_result *r, const struct workload *w)
 {
-	if (r->device_bytes >= DEVICE_SHARE_MIN * (double)r->bytes && r->device_end_ns && (!w->random || w->read_percent < 100)) {
+	if (r->device_bytes >= DEVICE_SHARE_MIN * (double)r->bytes && r->device_end_ns &&
+		(!w->random || w->read_percent < 100)) {
 		uint64_t busy_ns = time_of_share(&r->device_timeline, DEVICE_BUSY_SHARE, r->device_end_ns);
 		return (struct window_source){&r->device_timeline, busy_ns, r->device_end_ns, true};
 	}
-	return (struct window_source){&r->timeline, r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns, r->work_ns, false};
+	return (struct window_source){
+		&r->timeline, r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns, r->work_ns, false};
 }
 
 /*
@@ -240,15 +245,19 @@ static void set_windows(struct cell_run *run, struct steady *ret_steady)
 
 	unsigned fine = (unsigned)min_of(max_of(r->ops / 2, (uint64_t)WINDOWS_MIN), (uint64_t)STEADY_WINDOWS_MAX);
 	timeline_windows(from.line, 0, from.full_ns, from.end_ns, fine, rates, positions);
-	steady_step(rates, fine, from.device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)from.full_ns) + 1 : 1, ret_steady);
+	steady_step(rates, fine, from.device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)from.full_ns) + 1 : 1,
+		ret_steady);
 	uint64_t from_ns = ret_steady->step ? (uint64_t)(ret_steady->at * (double)from.full_ns) : 0;
 
 	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
-	uint64_t most = w->random && from.device ? min_of(from.full_ns / BATCH_WINDOW_NS, (uint64_t)WINDOWS_MAX) : WINDOWS_MAX;
+	uint64_t most =
+		w->random && from.device ? min_of(from.full_ns / BATCH_WINDOW_NS, (uint64_t)WINDOWS_MAX) : WINDOWS_MAX;
 	unsigned count = (unsigned)max_of(min_of(r->ops / each, most), (uint64_t)WINDOWS_MIN);
 	timeline_windows(from.line, from_ns, from.full_ns, from.end_ns, count, rates, positions);
-	if (from.device) /* the disks do not say where in the target their bytes belong; callers were there a little earlier */
-		timeline_windows(&r->timeline, from_ns, min_of(from.full_ns, r->work_ns), r->work_ns, count, seen, positions);
+	if (from.device) /* the disks do not say where in the target their bytes belong; callers were there a little
+			    earlier */
+		timeline_windows(
+			&r->timeline, from_ns, min_of(from.full_ns, r->work_ns), r->work_ns, count, seen, positions);
 	for (unsigned i = 0; i < count; i++)
 		sum += rates[i];
 	for (unsigned i = 0; i < count && sum > 0; i++)
@@ -296,8 +305,9 @@ static double measure_ceiling(struct cell_run *run)
 	struct phase_result r;
 	double rate = NAN;
 
-	if (os_is_simulated() || !strcmp(run->target->ops->kind, "null") || (double)run->elapsed_ns < CEILING_WORTH_S * 1e9 ||
-	    target_open_null(run->target->size_bytes, &null, NULL) < 0)
+	if (os_is_simulated() || !strcmp(run->target->ops->kind, "null") ||
+		(double)run->elapsed_ns < CEILING_WORTH_S * 1e9 ||
+		target_open_null(run->target->size_bytes, &null, NULL) < 0)
 		return NAN;
 	w.depth = run->phase.by_disk_queue ? 1 : w.depth;
 	w.total_bytes = w.minimum_ns = w.flush_every_bytes = 0;
@@ -332,7 +342,9 @@ static void judge(struct cell_run *run, const struct bench_limit *limit)
 		.flush_count = run->flush_count,
 		.flush_median_ns = histogram_percentile(run->flush_latency, 50),
 		/* The disks' own windows tell of a burst; callers' windows end before the flush. */
-		.final_flush_share = r->elapsed_ns && !window_source(r, run->workload).device ? (double)r->final_flush_ns / (double)r->elapsed_ns : 0,
+		.final_flush_share = r->elapsed_ns && !window_source(r, run->workload).device
+					     ? (double)r->final_flush_ns / (double)r->elapsed_ns
+					     : 0,
 		.burst_mb_per_s = r->work_ns ? (double)r->bytes / (double)r->work_ns * 1000 : 0,
 		.ceiling_mb_per_s = measure_ceiling(run),
 		.interval_from_windows = run->sample_count == 1,
@@ -360,13 +372,15 @@ static int prepare(struct cell_run *run, struct error *err)
 	return status;
 }
 
-int bench_run(struct target *t, const struct workload *w, const struct bench_limit *limit, const struct bench_progress *progress,
-	      struct cell *cell, struct error *err)
+int bench_run(struct target *t, const struct workload *w, const struct bench_limit *limit,
+	const struct bench_progress *progress, struct cell *cell, struct error *err)
 {
-	static const struct bench_limit unknown = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
+	static const struct bench_limit unknown = {
+		.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 	struct cell_run run = {.target = t, .workload = w, .cell = cell};
 
-	run.phase = (struct phase){.target = t, .workload = w, .by_disk_queue = t->ops->disk != NULL, .progress = progress};
+	run.phase =
+		(struct phase){.target = t, .workload = w, .by_disk_queue = t->ops->disk != NULL, .progress = progress};
 	set_key(&run);
 	int status = prepare(&run, err);
 	if (status == 0)
@@ -384,7 +398,7 @@ int bench_run(struct target *t, const struct workload *w, const struct bench_lim
 	return run.interrupted ? error_set(err, ERR_INTERRUPTED, "%s: interrupted during %s", t->name, w->test) : 0;
 }
 
-/* --- filling ------------------------------------------------------------------------------------------------------------------ */
+/* --- filling ----------------------------------------------------------------------------------------------------- */
 
 #define FILL_BLOCK_BYTES (16ull << 20)
 

@@ -12,7 +12,7 @@
 #define SLOPE_MAX 0.10
 #define STEP_MAX 0.5
 #define SUSTAINED_SHARE_MIN 0.1 /* of the time: less says nothing of what is sustained */
-#define ZONE_SLOPE_MAX 0.6 /* the inner zone of a disk gives at least 0.4 of the outer one */
+#define ZONE_SLOPE_MAX 0.6      /* the inner zone of a disk gives at least 0.4 of the outer one */
 
 static double mean_of(const double *v, unsigned count)
 {

@@ -80,7 +80,7 @@ static void one_step_is_found_and_sized(void **state)
 	double v[30];
 	for (unsigned i = 0; i < 30; i++)
 		v[i] = i < 29 ? 100 : 1;
-	steady_step(v, 30, 1, 1, &s);
+	steady_step(v, 30, 1, &s);
 	assert_false(s.step);
 }
 
@@ -118,8 +118,10 @@ static void zones_are_taken_out_but_not_decay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_operation_is_spread_over_its_time), cmocka_unit_test(widths_double_and_bytes_stay),
-		cmocka_unit_test(the_snia_rule_at_its_edges),           cmocka_unit_test(one_step_is_found_and_sized),
+		cmocka_unit_test(an_operation_is_spread_over_its_time),
+		cmocka_unit_test(widths_double_and_bytes_stay),
+		cmocka_unit_test(the_snia_rule_at_its_edges),
+		cmocka_unit_test(one_step_is_found_and_sized),
 		cmocka_unit_test(zones_are_taken_out_but_not_decay),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
