@@ -101,15 +101,14 @@ static void measure_all(struct bench_cpu *c, struct os_cost *costs)
 	const struct {
 		enum os_stage stage;
 		void (*operation)(struct bench_cpu *c);
-	} per_byte[] = {{OS_STAGE_COPY, do_copy},
-			{OS_STAGE_CHECKSUM, do_checksum},
-			{OS_STAGE_PARITY1, do_parity1},
-			{OS_STAGE_PARITY2, do_parity2}};
+	} per_byte[] = {{OS_STAGE_COPY, do_copy}, {OS_STAGE_CHECKSUM, do_checksum}, {OS_STAGE_PARITY1, do_parity1},
+		{OS_STAGE_PARITY2, do_parity2}};
 
 	for (unsigned i = 0; i < array_count(per_byte); i++)
-		costs[per_byte[i].stage] = (struct os_cost){0, cost_of(c, per_byte[i].operation) / (CHUNK_BYTES / 1024)};
-	/* What a call and a request cost beyond the copying; a request to a real disk costs the kernel's part too, which
-	 * a memory disk does not show: there the default, measured on real ones, stands as the least. */
+		costs[per_byte[i].stage] =
+			(struct os_cost){0, cost_of(c, per_byte[i].operation) / (CHUNK_BYTES / 1024)};
+	/* What a call and a request cost beyond the copying; a request to a real disk costs the kernel's part too,
+	 * which a memory disk does not show: there the default, measured on real ones, stands as the least. */
 	double call = cost_of(c, do_call), request = cost_of(c, do_request);
 	costs[OS_STAGE_CALL] = (struct os_cost){max_of(call, os_costs_default[OS_STAGE_CALL].fixed_ns), 0};
 	costs[OS_STAGE_REQUEST] = (struct os_cost){max_of(request, os_costs_default[OS_STAGE_REQUEST].fixed_ns), 0};

@@ -84,7 +84,8 @@ static void tasks_read(struct evidence_mark *m)
 		return;
 	for (struct dirent *e = readdir(dir); e && m->task_count < TASKS_MAX; e = readdir(dir))
 		if (e->d_name[0] != '.')
-			m->tasks[m->task_count++] = (struct task_ticks){strtol(e->d_name, NULL, 10), task_ticks_read(e->d_name)};
+			m->tasks[m->task_count++] =
+				(struct task_ticks){strtol(e->d_name, NULL, 10), task_ticks_read(e->d_name)};
 	closedir(dir);
 }
 
@@ -103,7 +104,7 @@ static double busiest_task(const struct evidence_mark *from, const struct eviden
 	return most;
 }
 
-/* --- marks --------------------------------------------------------------------------------------------------------- */
+/* --- marks ------------------------------------------------------------------------------------------------------- */
 
 int evidence_init(struct evidence *e, const struct target *t, struct error *err)
 {
@@ -201,7 +202,7 @@ double evidence_device_busy(const struct evidence *e)
 	return most && e->elapsed_ns ? fmin((double)most / (double)e->elapsed_ns, 1) : NAN;
 }
 
-/* --- what others do -------------------------------------------------------------------------------------------------- */
+/* --- what others do ---------------------------------------------------------------------------------------------- */
 
 void evidence_resync(const char *mdstat_path, struct evidence *e)
 {
@@ -217,7 +218,8 @@ void evidence_resync(const char *mdstat_path, struct evidence *e)
 		for (unsigned i = 0; i < array_count(words); i++) {
 			const char *word = strstr(line, words[i]);
 			if (word)
-				snprintf(e->resync, sizeof(e->resync), "%s: %.*s", array, (int)strcspn(word, "("), word);
+				snprintf(
+					e->resync, sizeof(e->resync), "%s: %.*s", array, (int)strcspn(word, "("), word);
 		}
 	}
 	fclose(f);

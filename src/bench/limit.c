@@ -14,7 +14,7 @@
 #define STREAM_BLOCK_BYTES (1ull << 20)
 #define LARGE_BLOCK_BYTES (4ull << 20)
 #define REAL_CAP_NS 2000000000ull
-#define ALONE_SHARE 4u      /* of the span: alone, a quarter of it, in the middle */
+#define ALONE_SHARE 4u /* of the span: alone, a quarter of it, in the middle */
 #define ALONE_REAL_NS 200000000ull
 #define ALONE_OPS_REAL 16u
 #define ALONE_OPS_VIRTUAL 64u
@@ -47,8 +47,8 @@ static void base_workload(const struct limit *l, struct workload *ret)
 }
 
 /* Rates of each disk in MB/s. */
-static int measure(const struct limit *l, struct disk *const *disks, unsigned count, struct workload *w, double *ret_rates,
-		   struct error *err)
+static int measure(const struct limit *l, struct disk *const *disks, unsigned count, struct workload *w,
+	double *ret_rates, struct error *err)
 {
 	struct phase_result r;
 	struct phase p = {.target = l->target, .workload = w, .job_disks = disks, .by_disk_queue = true};
@@ -57,7 +57,8 @@ static int measure(const struct limit *l, struct disk *const *disks, unsigned co
 	w->test[0] = 0;
 	int status = 0;
 	if (w->read_percent < 100)
-		status = payload_pool_create(&p.pool, &w->payload, w->seed, round_up_u64(w->block_bytes, PAYLOAD_UNIT), err);
+		status = payload_pool_create(
+			&p.pool, &w->payload, w->seed, round_up_u64(w->block_bytes, PAYLOAD_UNIT), err);
 	if (status == 0)
 		status = phase_run(&p, &r, err);
 	payload_pool_free(p.pool);
@@ -105,11 +106,14 @@ static void together_workload(const struct limit *l, double alone_mb_per_s, stru
 
 	base_workload(l, w);
 	if (w->random) {
-		w->total_bytes = l->asked->total_bytes ? max_of(l->asked->total_bytes / l->count, w->block_bytes * RANDOM_DEPTH) : 0;
+		w->total_bytes = l->asked->total_bytes
+					 ? max_of(l->asked->total_bytes / l->count, w->block_bytes * RANDOM_DEPTH)
+					 : 0;
 		if (simulated)
 			w->duration_ns = w->duration_ns ? w->duration_ns : VIRTUAL_RANDOM_NS;
 		else
-			w->duration_ns = min_of(w->duration_ns ? w->duration_ns : REAL_CAP_NS, max_of(REAL_CAP_NS, w->minimum_ns));
+			w->duration_ns = min_of(
+				w->duration_ns ? w->duration_ns : REAL_CAP_NS, max_of(REAL_CAP_NS, w->minimum_ns));
 		w->minimum_ns = min_of(w->minimum_ns, w->duration_ns);
 		return;
 	}
@@ -146,8 +150,8 @@ static void name_slowest(const struct limit *l, const double *rates, struct benc
 	snprintf(ret->slowest_name, sizeof(ret->slowest_name), "%s", disk_traits(l->disks[slowest])->name);
 }
 
-int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const struct workload *w, uint64_t span_bytes_each,
-			struct bench_limit *ret, struct error *err)
+int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const struct workload *w,
+	uint64_t span_bytes_each, struct bench_limit *ret, struct error *err)
 {
 	struct limit l = {.disks = disks, .count = disk_count, .asked = w};
 	struct workload together;
@@ -178,7 +182,8 @@ int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const st
 	*ret = (struct bench_limit){.mb_per_s = sum_of(alone + disk_count, disk_count), .model_mb_per_s = NAN};
 	/* A short look at a disk alone can only fall short of what it does in company. */
 	ret->alone_mb_per_s = fmax(sum_of(alone, disk_count), ret->mb_per_s);
-	/* Behind a bus all disks look alike, so compare them alone; a few random requests scatter, so there together. */
+	/* Behind a bus all disks look alike, so compare them alone; a few random requests scatter, so there together.
+	 */
 	name_slowest(&l, w->random ? alone + disk_count : alone, ret);
 	return 0;
 }

@@ -53,8 +53,10 @@ int payload_parse(const char *text, struct payload *ret, struct error *err)
 
 char *payload_name(const struct payload *p, char text[24])
 {
-	static const char *const names[] = {
-		[PAYLOAD_RANDOM] = "random", [PAYLOAD_ZERO] = "zero", [PAYLOAD_RATIO] = "ratio", [PAYLOAD_TEXT] = "text"};
+	static const char *const names[] = {[PAYLOAD_RANDOM] = "random",
+		[PAYLOAD_ZERO] = "zero",
+		[PAYLOAD_RATIO] = "ratio",
+		[PAYLOAD_TEXT] = "text"};
 
 	if (p->kind == PAYLOAD_RATIO)
 		snprintf(text, 24, "ratio:%.4g", p->ratio);
@@ -63,7 +65,7 @@ char *payload_name(const struct payload *p, char text[24])
 	return text;
 }
 
-/* --- bodies ---------------------------------------------------------------------------------------------------- */
+/* --- bodies ------------------------------------------------------------------------------------------------------ */
 
 static void fill_random(uint8_t *to, uint64_t bytes, uint64_t key)
 {
@@ -90,11 +92,11 @@ static void fill_body(const struct payload *kind, uint64_t seed, uint64_t body, 
 /* Words drawn with a falling probability, as in a language; about 3:1 in lz4. */
 static void fill_text(uint64_t key, uint8_t *to, uint64_t bytes)
 {
-	static const char *const words[] = {
-		"the ", "of ", "and ", "to ", "a ", "disk ", "in ", "is ", "that ", "array ", "for ", "was ", "on ", "with ",
-		"parity ", "block ", "as ", "at ", "write ", "read ", "from ", "by ", "which ", "stripe ", "chunk ", "row ",
-		"not ", "or ", "an ", "member ", "request ", "time ", "between ", "storage ", "failed ", "rebuilt ",
-		"controller ", "sequential ", "throughput ", "measured.\n", "however, ", "because ", "second ", "latency "};
+	static const char *const words[] = {"the ", "of ", "and ", "to ", "a ", "disk ", "in ", "is ", "that ",
+		"array ", "for ", "was ", "on ", "with ", "parity ", "block ", "as ", "at ", "write ", "read ", "from ",
+		"by ", "which ", "stripe ", "chunk ", "row ", "not ", "or ", "an ", "member ", "request ", "time ",
+		"between ", "storage ", "failed ", "rebuilt ", "controller ", "sequential ", "throughput ",
+		"measured.\n", "however, ", "because ", "second ", "latency "};
 	struct random random;
 	uint64_t at = 0;
 
@@ -120,7 +122,8 @@ static uint64_t text_key(uint64_t seed, uint64_t pass, uint64_t offset_bytes)
 
 /* --- pools ------------------------------------------------------------------------------------------------------- */
 
-int payload_pool_create(struct payload_pool **ret, const struct payload *kind, uint64_t seed, uint64_t bytes, struct error *err)
+int payload_pool_create(
+	struct payload_pool **ret, const struct payload *kind, uint64_t seed, uint64_t bytes, struct error *err)
 {
 	struct payload_pool *p = calloc(1, sizeof(*p));
 	uint64_t units = (bytes + PAYLOAD_UNIT - 1) / PAYLOAD_UNIT;
@@ -186,7 +189,8 @@ void payload_stamp(struct payload_pool *p, uint64_t unit, uint64_t offset_bytes,
 	}
 }
 
-bool payload_check(const struct payload *kind, uint64_t seed, uint64_t pass, uint64_t offset_bytes, const uint8_t *data, uint64_t bytes)
+bool payload_check(const struct payload *kind, uint64_t seed, uint64_t pass, uint64_t offset_bytes, const uint8_t *data,
+	uint64_t bytes)
 {
 	uint8_t wanted[PAYLOAD_UNIT];
 	uint64_t from = 0;

@@ -35,7 +35,7 @@
 #define OPS_PER_WINDOW 4u
 /* Buffered random writes go out in batches, each with its reads, log and writes. */
 #define BATCH_WINDOW_NS 1000000000u
-#define RANDOM_OPS_PER_WINDOW 64u   /* small random operations scatter */
+#define RANDOM_OPS_PER_WINDOW 64u /* small random operations scatter */
 #define CEILING_NS 20000000u
 #define CEILING_WORTH_S 0.1
 #define REPEATS_MOST 10u
@@ -199,12 +199,20 @@ static void set_latency(struct cell_run *run)
 #define DEVICE_SHARE_MIN 0.5      /* of the bytes: with less the disks say nothing of the rate */
 #define DEVICE_BUSY_SHARE 0.97    /* of what they moved: behind it drives empty their caches and last marks are set */
 #define BURST_LEAST_NS 200000000u /* a drive's own cache takes less to fill */
+#define NARROW 0.05
 
-/* Where the windows of a phase are cut from, and up to where. */
+/* What windows are cut from: what callers saw, or what the disks moved. */
 struct window_source {
 	const struct timeline *line;
-	uint64_t full_ns, end_ns;
+	uint64_t full_ns, end_ns; /* all were busy up to the first; nothing happened after the second */
 	bool device;
+};
+
+struct windows {
+	double rates[STEADY_WINDOWS_MAX], positions[STEADY_WINDOWS_MAX];
+	double interval[2];
+	unsigned count;
+	struct steady steady;
 };
 
 static uint64_t time_of_share(const struct timeline *t, double share, uint64_t end_ns)
@@ -219,58 +227,108 @@ static uint64_t time_of_share(const struct timeline *t, double share, uint64_t e
 	return min_of((i + 1) * t->width_ns, end_ns);
 }
 
-/* Random reads are not read ahead: what callers see is what the disks do, and callers know when all were busy. */
-static struct window_source window_source(const struct phase_result *r, const struct workload *w)
+static struct window_source source_callers(const struct phase_result *r)
 {
-	if (r->device_bytes >= DEVICE_SHARE_MIN * (double)r->bytes && r->device_end_ns &&
-		(!w->random || w->read_percent < 100)) {
-		uint64_t busy_ns = time_of_share(&r->device_timeline, DEVICE_BUSY_SHARE, r->device_end_ns);
-		return (struct window_source){&r->device_timeline, busy_ns, r->device_end_ns, true};
-	}
-	return (struct window_source){
-		&r->timeline, r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns, r->work_ns, false};
+	uint64_t full_ns = r->full_ns ? min_of(r->full_ns, r->work_ns) : r->work_ns;
+
+	return (struct window_source){.line = &r->timeline, .full_ns = full_ns, .end_ns = r->work_ns};
 }
 
-/*
- * Windows of the last phase: of what the disks moved, the final flush included; or, without disks, of what callers saw
- * while all workers were busy. Cut behind a burst into a cache, and scaled so that their mean is the rate of the phase.
- */
-static void set_windows(struct cell_run *run, struct steady *ret_steady)
+/* Random reads are not read ahead: what callers see is what the disks do. */
+static bool source_devices(const struct phase_result *r, const struct workload *w, struct window_source *ret)
+{
+	if (r->device_bytes < DEVICE_SHARE_MIN * (double)r->bytes || !r->device_end_ns ||
+		(w->random && w->read_percent == 100))
+		return false;
+	uint64_t full_ns = time_of_share(&r->device_timeline, DEVICE_BUSY_SHARE, r->device_end_ns);
+	*ret = (struct window_source){&r->device_timeline, full_ns, r->device_end_ns, true};
+	return true;
+}
+
+static unsigned window_count(const struct workload *w, const struct window_source *from, uint64_t ops)
+{
+	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
+	uint64_t most = WINDOWS_MAX;
+
+	if (w->random && from->device)
+		most = min_of(from->full_ns / BATCH_WINDOW_NS, most);
+	return (unsigned)max_of(min_of(ops / each, most), (uint64_t)WINDOWS_MIN);
+}
+
+/* Behind a burst into a cache, scaled so that their mean is the rate of the phase, without the slope of zones. */
+static void windows_cut(const struct cell_run *run, const struct window_source *from, struct windows *ret)
 {
 	const struct phase_result *r = &run->last;
 	const struct workload *w = run->workload;
-	double rates[STEADY_WINDOWS_MAX], positions[STEADY_WINDOWS_MAX], seen[STEADY_WINDOWS_MAX], sum = 0;
 	bool zones = target_is_rotating(run->target) && (!w->random || w->block_bytes >= ZONE_BLOCK_BYTES);
-	struct window_source from = window_source(r, w);
+	double sum = 0, ignored[STEADY_WINDOWS_MAX];
 
 	unsigned fine = (unsigned)min_of(max_of(r->ops / 2, (uint64_t)WINDOWS_MIN), (uint64_t)STEADY_WINDOWS_MAX);
-	timeline_windows(from.line, 0, from.full_ns, from.end_ns, fine, rates, positions);
-	steady_step(rates, fine, from.device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)from.full_ns) + 1 : 1,
-		ret_steady);
-	uint64_t from_ns = ret_steady->step ? (uint64_t)(ret_steady->at * (double)from.full_ns) : 0;
+	unsigned burst_least =
+		from->device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)max_of(from->full_ns, 1ull)) + 1 : 1;
+	timeline_windows(from->line, 0, from->full_ns, from->end_ns, fine, ret->rates, ignored);
+	steady_step(ret->rates, fine, burst_least, &ret->steady);
+	uint64_t from_ns = ret->steady.step ? (uint64_t)(ret->steady.at * (double)from->full_ns) : 0;
 
-	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
-	uint64_t most =
-		w->random && from.device ? min_of(from.full_ns / BATCH_WINDOW_NS, (uint64_t)WINDOWS_MAX) : WINDOWS_MAX;
-	unsigned count = (unsigned)max_of(min_of(r->ops / each, most), (uint64_t)WINDOWS_MIN);
-	timeline_windows(from.line, from_ns, from.full_ns, from.end_ns, count, rates, positions);
-	if (from.device) /* the disks do not say where in the target their bytes belong; callers were there a little
-			    earlier */
+	ret->count = window_count(w, from, r->ops);
+	timeline_windows(from->line, from_ns, from->full_ns, from->end_ns, ret->count, ret->rates, ret->positions);
+	if (from->device) { /* disks do not say where in the target their bytes belong; callers were there just before
+			     */
+		uint64_t to_ns = min_of(from->full_ns, r->work_ns);
 		timeline_windows(
-			&r->timeline, from_ns, min_of(from.full_ns, r->work_ns), r->work_ns, count, seen, positions);
-	for (unsigned i = 0; i < count; i++)
-		sum += rates[i];
-	for (unsigned i = 0; i < count && sum > 0; i++)
-		rates[i] *= rate_of(r) * count / sum;
-	if (run->sample_count == 1) {
-		memcpy(run->cell->samples, rates, count * sizeof(rates[0]));
-		run->cell->sample_count = count;
+			&r->timeline, min_of(from_ns, to_ns), to_ns, r->work_ns, ret->count, ignored, ret->positions);
 	}
+	for (unsigned i = 0; i < ret->count; i++)
+		sum += ret->rates[i];
+	for (unsigned i = 0; i < ret->count && sum > 0; i++)
+		ret->rates[i] *= rate_of(r) * ret->count / sum;
+
+	double flat[STEADY_WINDOWS_MAX];
+	memcpy(flat, ret->rates, ret->count * sizeof(flat[0]));
 	if (zones)
-		steady_flatten(rates, positions, count);
-	steady_judge(rates, count, ret_steady);
-	if (run->sample_count == 1)
-		stats_interval(rates, count, w->seed, run->cell->interval);
+		steady_flatten(flat, ret->positions, ret->count);
+	steady_judge(flat, ret->count, &ret->steady);
+	stats_interval(flat, ret->count, w->seed, ret->interval);
+}
+
+static bool windows_are_good(const struct windows *w)
+{
+	double median = stats_median(w->rates, w->count);
+
+	return w->steady.steady && !w->steady.step && (w->interval[1] - w->interval[0]) / 2 <= NARROW * median;
+}
+
+/*
+ * Windows of the last phase. A rate that callers see steady is steady. Where a write-back buffer or read-ahead lies
+ * between, callers see bursts and gaps although the disks never rest: then what the disks moved counts.
+ */
+static void set_windows(struct cell_run *run, struct steady *ret_steady)
+{
+	struct window_source callers = source_callers(&run->last), devices;
+	struct windows windows, behind;
+
+	windows_cut(run, &callers, &windows);
+	if (!windows_are_good(&windows) && source_devices(&run->last, run->workload, &devices)) {
+		windows_cut(run, &devices, &behind);
+		windows = behind;
+	}
+	*ret_steady = windows.steady;
+	if (run->sample_count > 1)
+		return;
+	memcpy(run->cell->samples, windows.rates, windows.count * sizeof(windows.rates[0]));
+	run->cell->sample_count = windows.count;
+	memcpy(run->cell->interval, windows.interval, sizeof(windows.interval));
+}
+
+/* The share of the phase in which neither callers nor disks moved anything: only the final flush was waited for. */
+static double quiet_flush_share(const struct phase_result *r, const struct workload *w)
+{
+	struct window_source devices;
+	uint64_t busy_ns = r->work_ns;
+
+	if (source_devices(r, w, &devices))
+		busy_ns = max_of(busy_ns, devices.full_ns);
+	return r->elapsed_ns > busy_ns ? (double)(r->elapsed_ns - busy_ns) / (double)r->elapsed_ns : 0;
 }
 
 static void set_values(struct cell_run *run, struct steady *ret_steady)
@@ -341,10 +399,7 @@ static void judge(struct cell_run *run, const struct bench_limit *limit)
 		.shortest_ns = run->shortest_ns,
 		.flush_count = run->flush_count,
 		.flush_median_ns = histogram_percentile(run->flush_latency, 50),
-		/* The disks' own windows tell of a burst; callers' windows end before the flush. */
-		.final_flush_share = r->elapsed_ns && !window_source(r, run->workload).device
-					     ? (double)r->final_flush_ns / (double)r->elapsed_ns
-					     : 0,
+		.final_flush_share = quiet_flush_share(r, run->workload),
 		.burst_mb_per_s = r->work_ns ? (double)r->bytes / (double)r->work_ns * 1000 : 0,
 		.ceiling_mb_per_s = measure_ceiling(run),
 		.interval_from_windows = run->sample_count == 1,

@@ -74,7 +74,7 @@ void stats_interval(const double *values, size_t count, uint64_t seed, double re
 	ret_interval[1] = medians[BOOTSTRAP_ROUNDS * 975 / 1000 - 1];
 }
 
-/* --- Mann-Whitney ---------------------------------------------------------------------------------------------- */
+/* --- Mann-Whitney ------------------------------------------------------------------------------------------------ */
 
 struct ranked {
 	double value, rank;

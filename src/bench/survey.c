@@ -50,7 +50,8 @@ static double settled_rate(const struct workload *w, uint64_t bytes, uint64_t fi
 }
 
 /* One pattern on some disks, each on its own thread. Rates in MB/s. */
-static int rate(struct surveyor *s, struct disk *const *disks, unsigned count, const struct workload *w, double *ret_rates, struct error *err)
+static int rate(struct surveyor *s, struct disk *const *disks, unsigned count, const struct workload *w,
+	double *ret_rates, struct error *err)
 {
 	struct target *t = NULL;
 	struct phase_result r;
@@ -81,18 +82,26 @@ static int rate(struct surveyor *s, struct disk *const *disks, unsigned count, c
 static struct workload stream(const struct disk *d, bool inner)
 {
 	uint64_t size = disk_traits(d)->size_bytes;
-	uint64_t block = min_of(STREAM_BLOCK_BYTES, round_down_u64(size / ZONE_SHARE / STREAM_BLOCKS_MIN, RANDOM_BLOCK_BYTES));
+	uint64_t block =
+		min_of(STREAM_BLOCK_BYTES, round_down_u64(size / ZONE_SHARE / STREAM_BLOCKS_MIN, RANDOM_BLOCK_BYTES));
 	block = max_of(block, (uint64_t)RANDOM_BLOCK_BYTES);
 	uint64_t span = round_down_u64(max_of(size / ZONE_SHARE, block), block);
 
-	return (struct workload){.read_percent = 100, .block_bytes = block, .depth = 4, .span_bytes = span, .total_bytes = span,
-				 .span_offset_bytes = inner ? round_down_u64(size - span, RANDOM_BLOCK_BYTES) : 0};
+	return (struct workload){.read_percent = 100,
+		.block_bytes = block,
+		.depth = 4,
+		.span_bytes = span,
+		.total_bytes = span,
+		.span_offset_bytes = inner ? round_down_u64(size - span, RANDOM_BLOCK_BYTES) : 0};
 }
 
 static struct workload scattered(const struct disk *d, unsigned depth)
 {
-	return (struct workload){.read_percent = 100, .random = true, .block_bytes = RANDOM_BLOCK_BYTES, .depth = depth,
-				 .span_bytes = round_down_u64(disk_traits(d)->size_bytes, RANDOM_BLOCK_BYTES)};
+	return (struct workload){.read_percent = 100,
+		.random = true,
+		.block_bytes = RANDOM_BLOCK_BYTES,
+		.depth = depth,
+		.span_bytes = round_down_u64(disk_traits(d)->size_bytes, RANDOM_BLOCK_BYTES)};
 }
 
 static int measure_reads(struct surveyor *s, struct disk *d, struct survey_disk *ret, struct error *err)
@@ -120,11 +129,11 @@ static int measure_reads(struct surveyor *s, struct disk *d, struct survey_disk 
 	return 0;
 }
 
-/* --- writing, where it was allowed --------------------------------------------------------------------------------- */
+/* --- writing, where it was allowed ------------------------------------------------------------------------------- */
 
 /* Reads a place and writes the same bytes back; the time of the write (and of a flush) in ms. */
-static int write_back(struct disk *d, uint64_t offset_bytes, uint64_t bytes, uint8_t *buffer, double *ret_write_ms, double *ret_flush_ms,
-		      struct error *err)
+static int write_back(struct disk *d, uint64_t offset_bytes, uint64_t bytes, uint8_t *buffer, double *ret_write_ms,
+	double *ret_flush_ms, struct error *err)
 {
 	int status = disk_read(d, offset_bytes, buffer, bytes, err);
 	uint64_t from_ns = os_now_ns();
@@ -196,7 +205,7 @@ static int measure_writes(struct surveyor *s, struct disk *d, struct survey_disk
 	return status == 0 ? probe_writes(s, d, ret, err) : status;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------------ */
+/* --- all of them ------------------------------------------------------------------------------------------------- */
 
 static int measure_alone(struct surveyor *s, struct survey *ret, struct error *err)
 {
@@ -241,7 +250,8 @@ static int measure_together(struct surveyor *s, struct survey *ret, struct error
 		return 0;
 	struct workload w = stream(good[0], false);
 	w.block_bytes = min_of(w.block_bytes, round_down_u64(smallest, RANDOM_BLOCK_BYTES));
-	w.span_bytes = max_of(round_down_u64(min_of(w.span_bytes, smallest / ZONE_SHARE), w.block_bytes), w.block_bytes);
+	w.span_bytes =
+		max_of(round_down_u64(min_of(w.span_bytes, smallest / ZONE_SHARE), w.block_bytes), w.block_bytes);
 	w.total_bytes = w.span_bytes;
 	int status = rate(s, good, count, &w, rates, &failure);
 	if (status == ERR_INTERRUPTED)
@@ -296,20 +306,29 @@ static void judge(struct survey *s)
 	s->bus_mb_per_s = s->bus_bound ? s->sum_together_mb_per_s : NAN;
 }
 
-int survey_run(struct disk *const *disks, unsigned disk_count, const struct survey_options *o, const struct bench_progress *progress,
-	       struct survey *ret, struct error *err)
+int survey_run(struct disk *const *disks, unsigned disk_count, const struct survey_options *o,
+	const struct bench_progress *progress, struct survey *ret, struct error *err)
 {
-	struct surveyor s = {.disks = disks, .count = disk_count, .write = o->write, .progress = progress,
-			     .each_ns = o->seconds_each_ns ? o->seconds_each_ns : DEFAULT_NS,
-			     .steps = disk_count * (o->write ? 6 : 4) + 1};
+	struct surveyor s = {.disks = disks,
+		.count = disk_count,
+		.write = o->write,
+		.progress = progress,
+		.each_ns = o->seconds_each_ns ? o->seconds_each_ns : DEFAULT_NS,
+		.steps = disk_count * (o->write ? 6 : 4) + 1};
 	struct survey all = {.disk_count = disk_count, .disks = calloc(disk_count, sizeof(*all.disks))};
 
 	if (!all.disks)
 		return error_set(err, ERR_MEMORY, "no memory to survey %u disks", disk_count);
 	for (unsigned i = 0; i < disk_count; i++)
-		all.disks[i] = (struct survey_disk){.outer_mb_per_s = NAN, .inner_mb_per_s = NAN, .together_mb_per_s = NAN,
-						    .random_iops = NAN, .random32_iops = NAN, .flush_ms = NAN,
-						    .write_outer_mb_per_s = NAN, .ms_512 = NAN, .ms_4096 = NAN};
+		all.disks[i] = (struct survey_disk){.outer_mb_per_s = NAN,
+			.inner_mb_per_s = NAN,
+			.together_mb_per_s = NAN,
+			.random_iops = NAN,
+			.random32_iops = NAN,
+			.flush_ms = NAN,
+			.write_outer_mb_per_s = NAN,
+			.ms_512 = NAN,
+			.ms_4096 = NAN};
 	int status = measure_alone(&s, &all, err);
 	if (status == 0)
 		status = measure_together(&s, &all, err);

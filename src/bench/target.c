@@ -30,7 +30,8 @@ bool target_is_rotating(const struct target *t)
 	return t->rotating;
 }
 
-int target_open_path(const char *path, const struct target_path_options *o, struct target **ret_target, struct error *err)
+int target_open_path(
+	const char *path, const struct target_path_options *o, struct target **ret_target, struct error *err)
 {
 	if (!strcmp(path, "cpu:"))
 		return target_open_cpu(ret_target, err);

@@ -27,14 +27,16 @@ static struct target_array *array_of(struct target *t)
 	return container_of(t, struct target_array, target);
 }
 
-static int array_target_read(struct target *t, uint64_t offset_bytes, void *buffer, uint64_t length_bytes, struct error *err)
+static int array_target_read(
+	struct target *t, uint64_t offset_bytes, void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct spindle_error e = {0};
 
 	return pass_on(spindle_array_read(array_of(t)->array, offset_bytes, buffer, length_bytes, &e), &e, err);
 }
 
-static int array_target_write(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
+static int array_target_write(
+	struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct spindle_error e = {0};
 
@@ -126,15 +128,20 @@ static int wrap_disks(struct target_array *self, struct disk *const *disks, unsi
 }
 
 int target_open_array(const struct target_array_options *o, struct disk *const *disks, unsigned disk_count,
-		      struct target **ret_target, double *ret_create_s, struct error *err)
+	struct target **ret_target, double *ret_create_s, struct error *err)
 {
 	struct target_array *self = calloc(1, sizeof(*self) + disk_count * sizeof(disks[0]));
 
 	if (!self)
 		return error_set(err, ERR_MEMORY, "no memory for a target of %u disks", disk_count);
 	struct target *t = &self->target;
-	*t = (struct target){.ops = &array_target_ops, .road = "library", .disk_count = disk_count, .disks = self->disks,
-			     .direct_asked = true, .direct_effective = true, .state = self->state};
+	*t = (struct target){.ops = &array_target_ops,
+		.road = "library",
+		.disk_count = disk_count,
+		.disks = self->disks,
+		.direct_asked = true,
+		.direct_effective = true,
+		.state = self->state};
 	uint64_t from_ns = os_now_ns();
 	int status = wrap_disks(self, disks, disk_count, err);
 	if (status == 0)

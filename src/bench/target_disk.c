@@ -9,15 +9,15 @@ struct target_disks {
 	struct disk *disks[];
 };
 
-static int place(struct target *t, uint64_t offset_bytes, uint64_t length_bytes, struct disk **ret, uint64_t *ret_offset,
-		 struct error *err)
+static int place(struct target *t, uint64_t offset_bytes, uint64_t length_bytes, struct disk **ret,
+	uint64_t *ret_offset, struct error *err)
 {
 	struct target_disks *self = container_of(t, struct target_disks, target);
 	uint64_t disk = offset_bytes / self->each_bytes, at = offset_bytes % self->each_bytes;
 
 	if (disk >= t->disk_count || length_bytes > self->each_bytes - at)
 		return error_set(err, ERR_USAGE, "%s: %llu bytes at %llu go beyond one disk", t->name,
-				 (unsigned long long)length_bytes, (unsigned long long)offset_bytes);
+			(unsigned long long)length_bytes, (unsigned long long)offset_bytes);
 	*ret = self->disks[disk];
 	*ret_offset = at;
 	return 0;
@@ -32,7 +32,8 @@ static int disks_read(struct target *t, uint64_t offset_bytes, void *buffer, uin
 	return status < 0 ? status : disk_read(d, at, buffer, length_bytes, err);
 }
 
-static int disks_write(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
+static int disks_write(
+	struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct disk *d = NULL;
 	uint64_t at = 0;
@@ -93,9 +94,14 @@ int target_open_disks(struct disk *const *disks, unsigned disk_count, struct tar
 	if (!self)
 		return error_set(err, ERR_MEMORY, "no memory for a target of %u disks", disk_count);
 	struct target *t = &self->target;
-	*t = (struct target){.ops = disk_count == 1 ? &disk_target_ops : &disks_target_ops, .road = "block", .align_bytes = 512,
-			     .disk_count = disk_count, .disks = self->disks, .direct_asked = true, .direct_effective = true,
-			     .state = "healthy"};
+	*t = (struct target){.ops = disk_count == 1 ? &disk_target_ops : &disks_target_ops,
+		.road = "block",
+		.align_bytes = 512,
+		.disk_count = disk_count,
+		.disks = self->disks,
+		.direct_asked = true,
+		.direct_effective = true,
+		.state = "healthy"};
 	self->each_bytes = UINT64_MAX;
 	for (unsigned i = 0; i < disk_count; i++) {
 		const struct disk_traits *traits = disk_traits(disks[i]);

@@ -30,8 +30,8 @@
 
 struct target_file {
 	struct target target;
-	int fd;             /* the page cache's road; also for flush and drop_cache */
-	struct disk *disk;  /* the direct road, or NULL */
+	int fd;            /* the page cache's road; also for flush and drop_cache */
+	struct disk *disk; /* the direct road, or NULL */
 	bool read_only, is_block;
 	char stat_path[64]; /* the kernel's counters of the device behind it, "" when there are none */
 };
@@ -41,10 +41,11 @@ static struct target_file *file_of(struct target *t)
 	return container_of(t, struct target_file, target);
 }
 
-/* --- through the page cache ------------------------------------------------------------------------------------------ */
+/* --- through the page cache -------------------------------------------------------------------------------------- */
 
 /* One call moves at most 2,147,479,552 bytes on Linux, and may move less. */
-static int transfer(struct target_file *self, bool write, uint64_t offset_bytes, uint8_t *buffer, uint64_t length_bytes, struct error *err)
+static int transfer(struct target_file *self, bool write, uint64_t offset_bytes, uint8_t *buffer, uint64_t length_bytes,
+	struct error *err)
 {
 	while (length_bytes) {
 		ssize_t n = write ? pwrite(self->fd, buffer, length_bytes, (off_t)offset_bytes)
@@ -52,12 +53,13 @@ static int transfer(struct target_file *self, bool write, uint64_t offset_bytes,
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_set(err, error_from_errno(errno), "%s: %s of %llu bytes at %llu: %s", self->target.name,
-					 write ? "write" : "read", (unsigned long long)length_bytes,
-					 (unsigned long long)offset_bytes, strerror(errno));
+			return error_set(err, error_from_errno(errno), "%s: %s of %llu bytes at %llu: %s",
+				self->target.name, write ? "write" : "read", (unsigned long long)length_bytes,
+				(unsigned long long)offset_bytes, strerror(errno));
 		if (n == 0)
-			return error_set(err, write ? ERR_SPACE : ERR_IO, "%s: ends at byte %llu, %llu more were wanted",
-					 self->target.name, (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
+			return error_set(err, write ? ERR_SPACE : ERR_IO,
+				"%s: ends at byte %llu, %llu more were wanted", self->target.name,
+				(unsigned long long)offset_bytes, (unsigned long long)length_bytes);
 		buffer += n;
 		offset_bytes += (uint64_t)n;
 		length_bytes -= (uint64_t)n;
@@ -73,7 +75,8 @@ static int file_read(struct target *t, uint64_t offset_bytes, void *buffer, uint
 			  : transfer(self, false, offset_bytes, buffer, length_bytes, err);
 }
 
-static int file_write(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
+static int file_write(
+	struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct target_file *self = file_of(t);
 
@@ -121,7 +124,7 @@ static struct disk *file_disk(struct target *t)
 	return file_of(t)->disk;
 }
 
-/* --- the device behind it --------------------------------------------------------------------------------------------- */
+/* --- the device behind it ---------------------------------------------------------------------------------------- */
 
 static void file_traffic(struct target *t, struct target_traffic *ret)
 {
@@ -139,8 +142,13 @@ static void file_traffic(struct target *t, struct target_traffic *ret)
 	if (found < 11)
 		return;
 	/* Documentation/block/stat.rst; a sector is 512 bytes there, whatever the device has. */
-	*ret = (struct target_traffic){.read_ops = v[0], .read_bytes = v[2] * 512, .write_ops = v[4], .write_bytes = v[6] * 512,
-				       .busy_ns = v[9] * 1000000, .flushes = v[15], .known = true};
+	*ret = (struct target_traffic){.read_ops = v[0],
+		.read_bytes = v[2] * 512,
+		.write_ops = v[4],
+		.write_bytes = v[6] * 512,
+		.busy_ns = v[9] * 1000000,
+		.flushes = v[15],
+		.known = true};
 }
 
 /* The mount that holds a device number without a device of its own (btrfs and others) names its source. */
@@ -206,7 +214,7 @@ static void find_device(struct target_file *self, const struct stat *s)
 	self->target.reduces_data = mounted && (!strncmp(fs_type, "zfs", 3) || strstr(options, "compress"));
 }
 
-/* --- what the page cache may hold ---------------------------------------------------------------------------------------- */
+/* --- what the page cache may hold -------------------------------------------------------------------------------- */
 
 static uint64_t first_number(const char *path, const char *key, uint64_t times)
 {
@@ -230,7 +238,7 @@ static uint64_t page_cache_bytes(void)
 	return group ? min_of(available, group) : available;
 }
 
-/* --- is direct I/O direct --------------------------------------------------------------------------------------------------- */
+/* --- is direct I/O direct ---------------------------------------------------------------------------------------- */
 
 static uint64_t device_read_bytes(struct target *t)
 {
@@ -249,7 +257,7 @@ static bool prove_direct(struct target_file *self, bool may_write)
 	if (!disk_traits(self->disk)->direct)
 		return false;
 	if (fstatfs(self->fd, &fs) == 0 &&
-	    (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || (uint32_t)fs.f_type == ZFS_MAGIC))
+		(fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || (uint32_t)fs.f_type == ZFS_MAGIC))
 		return false; /* they take the flag and serve from memory (ZFS before 2.3) */
 	if (!self->stat_path[0] || bytes == 0)
 		return true; /* nothing can be said against it */
@@ -283,7 +291,7 @@ static int open_direct(struct target_file *self, const char *path, struct error 
 	return 0;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------------------ */
+/* --- opening ----------------------------------------------------------------------------------------------------- */
 
 static int check_room(const char *path, uint64_t size_bytes, struct error *err)
 {
@@ -294,8 +302,10 @@ static int check_room(const char *path, uint64_t size_bytes, struct error *err)
 	uint64_t available = (uint64_t)s.f_bavail * s.f_frsize, total = (uint64_t)s.f_blocks * s.f_frsize;
 	uint64_t keep = (uint64_t)((double)total * KEEP_FREE);
 	if (available < keep || available - keep < size_bytes)
-		return error_set(err, ERR_REFUSED, "%s: a test file of %.1f MB would leave less than %.0f %% of the file system free (%.1f MB are)",
-				 path, (double)size_bytes / 1e6, KEEP_FREE * 100, (double)available / 1e6);
+		return error_set(err, ERR_REFUSED,
+			"%s: a test file of %.1f MB would leave less than %.0f %% of the file system free (%.1f MB "
+			"are)",
+			path, (double)size_bytes / 1e6, KEEP_FREE * 100, (double)available / 1e6);
 	return 0;
 }
 
@@ -309,10 +319,11 @@ static int make_file(const char *path, uint64_t size_bytes, char made[512], int 
 		snprintf(made, 512, "%.511s", path);
 	int fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_set(err, error_from_errno(errno), "%s: cannot make a test file: %s", made, strerror(errno));
+		return error_set(
+			err, error_from_errno(errno), "%s: cannot make a test file: %s", made, strerror(errno));
 	if (ftruncate(fd, (off_t)size_bytes) != 0) {
-		int status = error_set(err, error_from_errno(errno), "%s: %llu bytes: %s", made, (unsigned long long)size_bytes,
-				       strerror(errno));
+		int status = error_set(err, error_from_errno(errno), "%s: %llu bytes: %s", made,
+			(unsigned long long)size_bytes, strerror(errno));
 		unlink(made);
 		close(fd);
 		return status;
@@ -331,7 +342,8 @@ static int open_made(struct target_file *self, const char *path, const struct ta
 	snprintf(folder, sizeof(folder), "%.511s", path);
 	if (stat(path, &s) != 0) {
 		char *slash = strrchr(folder, '/');
-		snprintf(slash ? slash + (slash == folder) : folder, slash ? 2 : sizeof(folder), "%s", slash ? "" : ".");
+		snprintf(
+			slash ? slash + (slash == folder) : folder, slash ? 2 : sizeof(folder), "%s", slash ? "" : ".");
 	}
 	int status = check_room(folder, o->size_bytes, err);
 	if (status == 0)
@@ -349,8 +361,8 @@ static int open_made(struct target_file *self, const char *path, const struct ta
 	return status;
 }
 
-static int open_existing(struct target_file *self, const char *path, const struct target_path_options *o, const struct stat *s,
-			 struct error *err)
+static int open_existing(struct target_file *self, const char *path, const struct target_path_options *o,
+	const struct stat *s, struct error *err)
 {
 	struct disk_facts facts;
 	int status = 0;
@@ -364,8 +376,9 @@ static int open_existing(struct target_file *self, const char *path, const struc
 		if (status < 0)
 			return status;
 	} else if (!self->is_block && !o->zeroes_ok && (double)s->st_blocks * 512 < 0.9 * (double)s->st_size) {
-		return error_set(err, ERR_REFUSED, "%s: of its %lld bytes only %lld are on the disk: reading holes measures nothing",
-				 path, (long long)s->st_size, (long long)s->st_blocks * 512);
+		return error_set(err, ERR_REFUSED,
+			"%s: of its %lld bytes only %lld are on the disk: reading holes measures nothing", path,
+			(long long)s->st_size, (long long)s->st_blocks * 512);
 	}
 	self->fd = open(path, (self->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (self->fd < 0)
@@ -381,10 +394,10 @@ static int open_existing(struct target_file *self, const char *path, const struc
 	return status;
 }
 
-#define FILE_OPS(kind_, disk_)                                                                    \
-	{                                                                                         \
-		.kind = kind_, .read = file_read, .write = file_write, .flush = file_flush,       \
-		.drop_cache = file_drop_cache, .traffic = file_traffic, .disk = disk_, .close = file_close \
+#define FILE_OPS(kind_, disk_)                                                                                         \
+	{                                                                                                              \
+		.kind = kind_, .read = file_read, .write = file_write, .flush = file_flush,                            \
+		.drop_cache = file_drop_cache, .traffic = file_traffic, .disk = disk_, .close = file_close             \
 	}
 enum { KIND_FILE, KIND_DIRECTORY, KIND_BLOCK };
 static const struct target_ops ops_of[3][2] = {
@@ -403,7 +416,11 @@ int target_open_file(const char *path, const struct target_path_options *o, stru
 		return error_set(err, ERR_MEMORY, "no memory for the target %s", path);
 	struct target *t = &self->target;
 	self->fd = -1;
-	*t = (struct target){.ops = &ops_of[KIND_FILE][0], .road = "mount", .align_bytes = 1, .direct_asked = o->direct, .state = "healthy"};
+	*t = (struct target){.ops = &ops_of[KIND_FILE][0],
+		.road = "mount",
+		.align_bytes = 1,
+		.direct_asked = o->direct,
+		.state = "healthy"};
 	snprintf(t->name, sizeof(t->name), "%s", path);
 	bool exists = stat(path, &s) == 0, is_directory = exists && S_ISDIR(s.st_mode);
 	if (!exists && errno != ENOENT)

@@ -22,7 +22,8 @@ static int null_read(struct target *t, uint64_t offset_bytes, void *buffer, uint
 	return 0;
 }
 
-static int null_write(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
+static int null_write(
+	struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
 {
 	return 0;
 }
@@ -46,7 +47,8 @@ static int cpu_read(struct target *t, uint64_t offset_bytes, void *buffer, uint6
 	return 0;
 }
 
-static int cpu_write(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
+static int cpu_write(
+	struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct target_plain *self = container_of(t, struct target_plain, target);
 
@@ -79,14 +81,20 @@ static const struct target_ops cpu_ops = {
 	.close = plain_close,
 };
 
-static int plain_open(const struct target_ops *ops, const char *name, uint64_t size_bytes, struct target **ret, struct error *err)
+static int plain_open(
+	const struct target_ops *ops, const char *name, uint64_t size_bytes, struct target **ret, struct error *err)
 {
 	struct target_plain *self = calloc(1, sizeof(*self));
 
 	if (!self)
 		return error_set(err, ERR_MEMORY, "no memory for the target %s", name);
-	self->target = (struct target){.ops = ops, .road = "library", .size_bytes = size_bytes, .align_bytes = 1,
-				       .direct_asked = true, .direct_effective = true, .state = "healthy"};
+	self->target = (struct target){.ops = ops,
+		.road = "library",
+		.size_bytes = size_bytes,
+		.align_bytes = 1,
+		.direct_asked = true,
+		.direct_effective = true,
+		.state = "healthy"};
 	snprintf(self->target.name, sizeof(self->target.name), "%s", name);
 	*ret = &self->target;
 	return 0;

@@ -51,8 +51,8 @@ void timeline_merge(struct timeline *to, const struct timeline *from)
 	}
 }
 
-void timeline_windows(const struct timeline *t, uint64_t from_ns, uint64_t to_ns, uint64_t end_ns, unsigned count, double *ret_mb_per_s,
-		      double *ret_position)
+void timeline_windows(const struct timeline *t, uint64_t from_ns, uint64_t to_ns, uint64_t end_ns, unsigned count,
+	double *ret_mb_per_s, double *ret_position)
 {
 	double window_ns = (double)(to_ns - from_ns) / count, width_ns = (double)t->width_ns;
 

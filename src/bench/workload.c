@@ -16,9 +16,8 @@
 #define PRESET_NS 4000000000ull
 #define DEPTH_EACH 4u /* of a disk, in the tests with depth */
 
-const char *const workload_compare_tests[] = {"write",         "rewrite",        "read",          "reread",
-					      "randread",      "randwrite",      "randread-128k", "randwrite-128k",
-					      "randread-8k",   "randwrite-8k",   NULL};
+const char *const workload_compare_tests[] = {"write", "rewrite", "read", "reread", "randread", "randwrite",
+	"randread-128k", "randwrite-128k", "randread-8k", "randwrite-8k", NULL};
 const char *const workload_presets[] = {"dd", "iozone", "bonnie", "vm", "database", "nfs", "quick", NULL};
 
 static void defaults(const char *test, uint64_t span_bytes, struct workload *ret)
@@ -42,7 +41,7 @@ static int check_span(const struct workload *w, struct error *err)
 {
 	if (w->span_bytes < w->block_bytes)
 		return error_set(err, ERR_TOO_SMALL, "%s: its records are %llu bytes, the target offers %llu", w->test,
-				 (unsigned long long)w->block_bytes, (unsigned long long)w->span_bytes);
+			(unsigned long long)w->block_bytes, (unsigned long long)w->span_bytes);
 	return 0;
 }
 
@@ -54,11 +53,16 @@ int workload_classic(const char *test, unsigned disks, uint64_t span_bytes, stru
 		unsigned read_percent;
 		bool random, reread, deep;
 	} table[] = {
-		{"write", RECORD_BYTES, 0, false, false, false},    {"rewrite", RECORD_BYTES, 0, false, false, false},
-		{"read", RECORD_BYTES, 100, false, false, false},   {"reread", RECORD_BYTES, 100, false, true, false},
-		{"randread", RECORD_BYTES, 100, true, false, false}, {"randwrite", RECORD_BYTES, 0, true, false, false},
-		{"randread-128k", 128 * KIB, 100, true, false, true}, {"randwrite-128k", 128 * KIB, 0, true, false, true},
-		{"randread-8k", 8 * KIB, 100, true, false, true},   {"randwrite-8k", 8 * KIB, 0, true, false, true},
+		{"write", RECORD_BYTES, 0, false, false, false},
+		{"rewrite", RECORD_BYTES, 0, false, false, false},
+		{"read", RECORD_BYTES, 100, false, false, false},
+		{"reread", RECORD_BYTES, 100, false, true, false},
+		{"randread", RECORD_BYTES, 100, true, false, false},
+		{"randwrite", RECORD_BYTES, 0, true, false, false},
+		{"randread-128k", 128 * KIB, 100, true, false, true},
+		{"randwrite-128k", 128 * KIB, 0, true, false, true},
+		{"randread-8k", 8 * KIB, 100, true, false, true},
+		{"randwrite-8k", 8 * KIB, 0, true, false, true},
 	};
 	struct workload w;
 
@@ -103,18 +107,53 @@ static const struct line lines[] = {
 	{.preset = "iozone", .test = "write", .block_bytes = RECORD_BYTES, .count = 512},
 	{.preset = "iozone", .test = "rewrite", .block_bytes = RECORD_BYTES, .count = 512},
 	{.preset = "iozone", .test = "read", .block_bytes = RECORD_BYTES, .count = 512, .read_percent = 100},
-	{.preset = "iozone", .test = "reread", .block_bytes = RECORD_BYTES, .count = 512, .read_percent = 100, .reread = true},
-	{.preset = "iozone", .test = "randread", .block_bytes = RECORD_BYTES, .count = 512, .read_percent = 100, .random = true},
+	{.preset = "iozone",
+		.test = "reread",
+		.block_bytes = RECORD_BYTES,
+		.count = 512,
+		.read_percent = 100,
+		.reread = true},
+	{.preset = "iozone",
+		.test = "randread",
+		.block_bytes = RECORD_BYTES,
+		.count = 512,
+		.read_percent = 100,
+		.random = true},
 	{.preset = "iozone", .test = "randwrite", .block_bytes = RECORD_BYTES, .count = 512, .random = true},
 	{.preset = "bonnie", .test = "bonnie-write", .block_bytes = 8 * KIB, .count = 10485760, .repeats = 6},
-	{.preset = "bonnie", .test = "bonnie-rewrite", .block_bytes = 8 * KIB, .count = 10485760, .read_percent = 50,
-	 .read_then_write = true, .repeats = 6},
-	{.preset = "bonnie", .test = "bonnie-read", .block_bytes = 8 * KIB, .count = 10485760, .read_percent = 100, .repeats = 6},
-	{.preset = "bonnie", .test = "bonnie-seeks", .block_bytes = 8 * KIB, .count = 8192, .read_percent = 90, .jobs = 5,
-	 .random = true, .repeats = 6},
-	{.preset = "vm", .test = "vm", .block_bytes = 4 * KIB, .read_percent = 67, .depth_each_disk = DEPTH_EACH, .random = true},
-	{.preset = "database", .test = "database-data", .block_bytes = 8 * KIB, .read_percent = 67, .depth_each_disk = DEPTH_EACH,
-	 .random = true},
+	{.preset = "bonnie",
+		.test = "bonnie-rewrite",
+		.block_bytes = 8 * KIB,
+		.count = 10485760,
+		.read_percent = 50,
+		.read_then_write = true,
+		.repeats = 6},
+	{.preset = "bonnie",
+		.test = "bonnie-read",
+		.block_bytes = 8 * KIB,
+		.count = 10485760,
+		.read_percent = 100,
+		.repeats = 6},
+	{.preset = "bonnie",
+		.test = "bonnie-seeks",
+		.block_bytes = 8 * KIB,
+		.count = 8192,
+		.read_percent = 90,
+		.jobs = 5,
+		.random = true,
+		.repeats = 6},
+	{.preset = "vm",
+		.test = "vm",
+		.block_bytes = 4 * KIB,
+		.read_percent = 67,
+		.depth_each_disk = DEPTH_EACH,
+		.random = true},
+	{.preset = "database",
+		.test = "database-data",
+		.block_bytes = 8 * KIB,
+		.read_percent = 67,
+		.depth_each_disk = DEPTH_EACH,
+		.random = true},
 	{.preset = "database", .test = "database-log", .block_bytes = 8 * KIB, .flush_blocks = 1},
 	{.preset = "nfs", .test = "nfs-write", .block_bytes = 32 * KIB, .flush_blocks = 1},
 	{.preset = "nfs", .test = "nfs-randwrite", .block_bytes = 8 * KIB, .flush_blocks = 1, .random = true},
@@ -136,11 +175,12 @@ static void scale(const struct line *line, uint64_t target_bytes, struct workloa
 	if (!line->random)
 		w->span_bytes = w->total_bytes;
 	if (asked > room)
-		text_addf(said, "%s%s %s scaled to %s", said->length ? ", " : "", line->test, size_format_binary(asked, from),
-			  size_format_binary(w->total_bytes, to));
+		text_addf(said, "%s%s %s scaled to %s", said->length ? ", " : "", line->test,
+			size_format_binary(asked, from), size_format_binary(w->total_bytes, to));
 }
 
-static void make_line(const struct line *line, unsigned disks, uint64_t target_bytes, struct workload *w, struct text *said)
+static void make_line(
+	const struct line *line, unsigned disks, uint64_t target_bytes, struct workload *w, struct text *said)
 {
 	defaults(line->test, target_bytes, w);
 	w->block_bytes = line->block_bytes;
@@ -157,7 +197,8 @@ static void make_line(const struct line *line, unsigned disks, uint64_t target_b
 	scale(line, target_bytes, w, said);
 }
 
-static int make_quick(unsigned disks, uint64_t target_bytes, struct workload **ret_list, size_t *ret_count, struct error *err)
+static int make_quick(
+	unsigned disks, uint64_t target_bytes, struct workload **ret_list, size_t *ret_count, struct error *err)
 {
 	static const char *const tests[] = {"write", "read", "randread-8k", "randwrite-8k"};
 	struct workload *list = calloc(array_count(tests), sizeof(*list));
@@ -177,8 +218,8 @@ static int make_quick(unsigned disks, uint64_t target_bytes, struct workload **r
 	return 0;
 }
 
-int workload_preset(const char *preset, unsigned disks, uint64_t target_bytes, struct workload **ret_list, size_t *ret_count,
-		    char ret_scaled[200], struct error *err)
+int workload_preset(const char *preset, unsigned disks, uint64_t target_bytes, struct workload **ret_list,
+	size_t *ret_count, char ret_scaled[200], struct error *err)
 {
 	struct text said = {0};
 	size_t count = 0;

@@ -104,7 +104,7 @@ int result_add_cell(struct result *r, const struct cell *c, struct error *err)
 	for (size_t i = 0; i < r->cell_count; i++)
 		if (cell_same_key(&r->cells[i], c))
 			return error_set(err, ERR_EXISTS, "the result has a cell for %s %s %s on the %s clock already",
-					 c->stack, c->layout, c->test, c->clock);
+				c->stack, c->layout, c->test, c->clock);
 	if (r->cell_count == r->cell_room) {
 		size_t room = r->cell_room ? r->cell_room * 2 : 32;
 		struct cell *cells = realloc(r->cells, room * sizeof(*cells));
@@ -123,11 +123,13 @@ static bool asked(const char *wanted, const char *found)
 }
 
 /* A NULL argument fits everything. */
-const struct cell *result_find(const struct result *r, const char *stack, const char *layout, const char *test, const char *clock)
+const struct cell *result_find(
+	const struct result *r, const char *stack, const char *layout, const char *test, const char *clock)
 {
 	for (size_t i = 0; i < r->cell_count; i++) {
 		const struct cell *c = &r->cells[i];
-		if (asked(stack, c->stack) && asked(layout, c->layout) && asked(test, c->test) && asked(clock, c->clock))
+		if (asked(stack, c->stack) && asked(layout, c->layout) && asked(test, c->test) &&
+			asked(clock, c->clock))
 			return c;
 	}
 	return NULL;

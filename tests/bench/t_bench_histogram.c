@@ -21,7 +21,8 @@ static void error_is_below_one_percent(void **state)
 
 	random_seed(&r, 1);
 	for (unsigned i = 0; i < 2000; i++) {
-		/* Every magnitude equally often, a high value beside it so that clipping to the maximum does not help. */
+		/* Every magnitude equally often, a high value beside it so that clipping to the maximum does not help.
+		 */
 		uint64_t v = random_u64(&r) >> random_below(&r, 64);
 		struct histogram *h = fresh();
 		histogram_add(h, v);

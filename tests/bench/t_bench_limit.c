@@ -61,7 +61,8 @@ VIRTUAL_TEST(a_shared_bus_and_a_slow_disk_are_told_apart)
 	assert_near(bus.mb_per_s, 100, 0.05);
 	assert_near(bus.alone_mb_per_s, 200, 0.05);
 	assert_true(bus.slowest_share > 0.95);
-	struct bench_limit slow = limit_of("mem:16MiB+model=ssd-sata,mb_s=100*6", "mem:17MiB+model=ssd-sata,mb_s=60*2", &w, 16 * MiB);
+	struct bench_limit slow =
+		limit_of("mem:16MiB+model=ssd-sata,mb_s=100*6", "mem:17MiB+model=ssd-sata,mb_s=60*2", &w, 16 * MiB);
 	assert_near(slow.slowest_share, 0.6, 0.05);
 	assert_non_null(strstr(slow.slowest_name, "mem:17MiB"));
 	assert_near(slow.mb_per_s, 720, 0.05);

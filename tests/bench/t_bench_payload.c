@@ -26,7 +26,8 @@ static void words_are_parsed(void **state)
 	assert_string_equal(payload_name(&p, name), "ratio:2.5");
 	assert_int_equal(payload_parse("text", &p, &err), 0);
 	assert_string_equal(payload_name(&p, name), "text");
-	static const char *const wrong[] = {"", "Random", "ratio", "ratio:", "ratio:0", "ratio:0.5", "ratio:nan", "ratio:2x", "zeros"};
+	static const char *const wrong[] = {
+		"", "Random", "ratio", "ratio:", "ratio:0", "ratio:0.5", "ratio:nan", "ratio:2x", "zeros"};
 	for (unsigned i = 0; i < array_count(wrong); i++) {
 		error_clear(&err);
 		if (payload_parse(wrong[i], &p, &err) != ERR_USAGE)
@@ -110,7 +111,8 @@ static void zero_payload_is_zero(void **state)
 
 static void a_unit_is_checked_against_place_pass_and_every_byte(void **state)
 {
-	static const struct payload kinds[] = {{PAYLOAD_RANDOM, 1}, {PAYLOAD_RATIO, 2}, {PAYLOAD_TEXT, 1}, {PAYLOAD_ZERO, 1}};
+	static const struct payload kinds[] = {
+		{PAYLOAD_RANDOM, 1}, {PAYLOAD_RATIO, 2}, {PAYLOAD_TEXT, 1}, {PAYLOAD_ZERO, 1}};
 	uint8_t unit[PAYLOAD_UNIT];
 
 	for (unsigned k = 0; k < array_count(kinds); k++) {

@@ -2,7 +2,7 @@
 #include "../../src/bench/internal.h"
 #include "testing.h"
 
-/* --- a target that writes down what it is asked ---------------------------------------------------------------- */
+/* --- a target that writes down what it is asked ------------------------------------------------------------------ */
 
 struct recorded {
 	uint64_t offset, length;
@@ -13,7 +13,7 @@ struct recorder {
 	struct recorded log[20000];
 	unsigned count, flushes, in_flight, in_flight_most;
 	uint64_t ns_each, flush_ns;
-	unsigned fail_at;    /* the operation that fails, from 1 */
+	unsigned fail_at; /* the operation that fails, from 1 */
 	bool flush_fails, interrupts;
 	uint8_t *bytes;
 };
@@ -67,12 +67,14 @@ static void rec_traffic(struct target *t, struct target_traffic *ret)
 	*ret = (struct target_traffic){0};
 }
 
-static void rec_close(struct target *t)
-{
-}
+static void rec_close(struct target *t) {}
 
-static const struct target_ops rec_ops = {
-	.kind = "array", .read = rec_read, .write = rec_write, .flush = rec_flush, .traffic = rec_traffic, .close = rec_close};
+static const struct target_ops rec_ops = {.kind = "array",
+	.read = rec_read,
+	.write = rec_write,
+	.flush = rec_flush,
+	.traffic = rec_traffic,
+	.close = rec_close};
 
 static struct recorder rec;
 
@@ -82,8 +84,14 @@ static struct recorder *recorder(uint64_t ns_each)
 	memset(&rec, 0, sizeof(rec));
 	rec.ns_each = ns_each;
 	rec.flush_ns = 50 * MS;
-	rec.target = (struct target){.ops = &rec_ops, .name = "rec", .road = "library", .size_bytes = 64 * MiB, .align_bytes = 512,
-				     .direct_asked = true, .direct_effective = true, .state = "healthy"};
+	rec.target = (struct target){.ops = &rec_ops,
+		.name = "rec",
+		.road = "library",
+		.size_bytes = 64 * MiB,
+		.align_bytes = 512,
+		.direct_asked = true,
+		.direct_effective = true,
+		.state = "healthy"};
 	return &rec;
 }
 
@@ -100,7 +108,7 @@ static struct phase_result run(struct recorder *r, const struct workload *w)
 	return result;
 }
 
-/* --- which operations --------------------------------------------------------------------------------------------- */
+/* --- which operations -------------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_sequential_stream_covers_its_span_once_in_order)
 {
@@ -231,7 +239,7 @@ VIRTUAL_TEST(a_flush_comes_after_every_so_many_bytes)
 	phase_result_release(&result);
 }
 
-/* --- when it ends ---------------------------------------------------------------------------------------------------- */
+/* --- when it ends ------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(time_ends_it)
 {
@@ -298,7 +306,7 @@ VIRTUAL_TEST(a_failing_flush_fails_the_phase)
 	phase_result_release(&result);
 }
 
-/* --- bench_run around it ------------------------------------------------------------------------------------------------- */
+/* --- bench_run around it ----------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_failed_cell_has_no_figure)
 {

@@ -89,8 +89,10 @@ static void mann_whitney_normal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(median_and_mad),   cmocka_unit_test(interval_is_seeded_and_covers),
-		cmocka_unit_test(interval_coverage), cmocka_unit_test(mann_whitney_exact),
+		cmocka_unit_test(median_and_mad),
+		cmocka_unit_test(interval_is_seeded_and_covers),
+		cmocka_unit_test(interval_coverage),
+		cmocka_unit_test(mann_whitney_exact),
 		cmocka_unit_test(mann_whitney_normal),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

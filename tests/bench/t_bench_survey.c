@@ -29,7 +29,8 @@ VIRTUAL_TEST(a_rotating_disk_is_what_its_model_says)
 		struct survey_disk *d = &s.disks[i];
 		assert_string_equal(d->error, "");
 		assert_near(d->outer_mb_per_s, 55, 0.08);
-		assert_true(d->inner_mb_per_s > 0.45 * d->outer_mb_per_s && d->inner_mb_per_s < 0.6 * d->outer_mb_per_s);
+		assert_true(
+			d->inner_mb_per_s > 0.45 * d->outer_mb_per_s && d->inner_mb_per_s < 0.6 * d->outer_mb_per_s);
 		assert_true(d->random_iops >= 70 && d->random_iops <= 90);
 		assert_true(d->random32_iops >= 1.6 * d->random_iops && d->random32_iops <= 2.4 * d->random_iops);
 		assert_false(d->slow || d->e512);

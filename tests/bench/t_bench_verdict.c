@@ -23,7 +23,7 @@ VIRTUAL_TEST(honest_disks_are_valid)
 	assert_true(c.latency_p95_ns > c.latency_p50_ns);
 }
 
-/* --- CACHED ----------------------------------------------------------------------------------------------------- */
+/* --- CACHED ------------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(reads_from_memory_are_cached)
 {
@@ -77,7 +77,7 @@ VIRTUAL_TEST(a_working_set_under_twice_the_cache_is_cached)
 	odd_close(&o.target);
 }
 
-/* --- DATA-REDUCED -------------------------------------------------------------------------------------------------- */
+/* --- DATA-REDUCED ------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(zeros_on_a_target_that_drops_them_are_reduced)
 {
@@ -115,7 +115,7 @@ VIRTUAL_TEST(compressible_data_on_a_compressing_target_is_reduced)
 	odd_close(&o.target);
 }
 
-/* --- IMPOSSIBLE ----------------------------------------------------------------------------------------------------- */
+/* --- IMPOSSIBLE -------------------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_target_that_claims_more_than_its_disks_moved_is_impossible)
 {
@@ -153,7 +153,7 @@ VIRTUAL_TEST(more_than_disks_or_link_can_carry_is_impossible)
 	odd_close(&o.target);
 }
 
-/* --- BACKGROUND ------------------------------------------------------------------------------------------------------ */
+/* --- BACKGROUND -------------------------------------------------------------------------------------------------- */
 
 static bool writer_ends;
 static void write_on_and_on(void *arg)
@@ -218,11 +218,11 @@ static void a_resync_of_the_kernel_is_seen(void **state)
 {
 	mdstat("Personalities : [raid6]\nmd0 : active raid5 sdd[3] sdc[1]\n      3906764800 blocks\n"
 	       "      [=>...]  resync =  9.6% (187/195) finish=1min\n\nunused devices: <none>\n",
-	       "md0: resync =  9.6% ");
+		"md0: resync =  9.6% ");
 	mdstat("Personalities : [raid6]\nmd0 : active raid5 sdd[3] sdc[1]\n      3906764800 blocks\n", "");
 }
 
-/* --- FLUSH-LIE --------------------------------------------------------------------------------------------------------- */
+/* --- FLUSH-LIE --------------------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_flush_that_lies_is_seen)
 {
@@ -251,7 +251,7 @@ VIRTUAL_TEST(the_final_flush_alone_tells_a_lie_too)
 	assert_verdict(&c, VERDICT_VALID);
 }
 
-/* --- DEGRADED, TOO-SHORT --------------------------------------------------------------------------------------------------- */
+/* --- DEGRADED, TOO-SHORT ----------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_degraded_target_is_said)
 {
@@ -284,7 +284,7 @@ VIRTUAL_TEST(a_phase_of_a_fifth_of_a_second_has_no_figure)
 	assert_true(c.mb_per_s > 40);
 }
 
-/* --- CPU-BOUND ---------------------------------------------------------------------------------------------------------------- */
+/* --- CPU-BOUND --------------------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_target_that_computes_is_cpu_bound)
 {
@@ -302,7 +302,7 @@ VIRTUAL_TEST(a_target_that_computes_is_cpu_bound)
 	odd_close(&o.target);
 }
 
-/* --- BUS-BOUND, SLOW-DISK -------------------------------------------------------------------------------------------------------- */
+/* --- BUS-BOUND, SLOW-DISK ---------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(disks_behind_one_bus_are_bus_bound)
 {
@@ -351,12 +351,13 @@ VIRTUAL_TEST(a_disk_that_answers_late_is_named)
 	assert_not_noted(&c, VERDICT_SLOW_DISK);
 }
 
-/* --- NOT-STEADY, UNSTABLE ------------------------------------------------------------------------------------------------------------ */
+/* --- NOT-STEADY, UNSTABLE ---------------------------------------------------------------------------------------- */
 
 VIRTUAL_TEST(a_decaying_disk_is_not_steady)
 {
 	struct workload w = sequential(0, MiB, 160 * MiB);
-	struct cell c = run_word("mem:160MiB+model=ssd-sata,mb_s=100,cache_mib=0,burst_mib=64,after_mb_s=5", NULL, &w, false);
+	struct cell c =
+		run_word("mem:160MiB+model=ssd-sata,mb_s=100,cache_mib=0,burst_mib=64,after_mb_s=5", NULL, &w, false);
 	double burst = 0, sustained = 0;
 
 	assert_verdict(&c, VERDICT_NOT_STEADY);
@@ -401,12 +402,12 @@ VIRTUAL_TEST(a_noisy_disk_is_unstable)
 	odd_close(&o.target);
 }
 
-/* --- FAILED -------------------------------------------------------------------------------------------------------------------------- */
+/* --- FAILED ------------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(disks_that_fail_fail_the_cell)
 {
-	static const char *const faults[] = {"+fault=eio,op=write,nth=20", "+fault=enospc,nth=20", "+fault=vanish,nth=20",
-					     "+fault=eio,op=flush"};
+	static const char *const faults[] = {
+		"+fault=eio,op=write,nth=20", "+fault=enospc,nth=20", "+fault=vanish,nth=20", "+fault=eio,op=flush"};
 	struct workload w = sequential(0, MiB, 64 * MiB);
 
 	for (unsigned i = 0; i < array_count(faults); i++) {

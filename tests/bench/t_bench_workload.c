@@ -8,11 +8,16 @@ static void the_ten_are_what_iozone_does(void **state)
 		unsigned depth, read;
 		bool random, cold, reread;
 	} wanted[] = {
-		{"write", 16 * MiB, 1, 0, false, true, false},        {"rewrite", 16 * MiB, 1, 0, false, true, false},
-		{"read", 16 * MiB, 1, 100, false, true, false},       {"reread", 16 * MiB, 1, 100, false, false, true},
-		{"randread", 16 * MiB, 1, 100, true, true, false},    {"randwrite", 16 * MiB, 1, 0, true, true, false},
-		{"randread-128k", 128 * KiB, 32, 100, true, true, false}, {"randwrite-128k", 128 * KiB, 32, 0, true, true, false},
-		{"randread-8k", 8 * KiB, 32, 100, true, true, false}, {"randwrite-8k", 8 * KiB, 32, 0, true, true, false},
+		{"write", 16 * MiB, 1, 0, false, true, false},
+		{"rewrite", 16 * MiB, 1, 0, false, true, false},
+		{"read", 16 * MiB, 1, 100, false, true, false},
+		{"reread", 16 * MiB, 1, 100, false, false, true},
+		{"randread", 16 * MiB, 1, 100, true, true, false},
+		{"randwrite", 16 * MiB, 1, 0, true, true, false},
+		{"randread-128k", 128 * KiB, 32, 100, true, true, false},
+		{"randwrite-128k", 128 * KiB, 32, 0, true, true, false},
+		{"randread-8k", 8 * KiB, 32, 100, true, true, false},
+		{"randwrite-8k", 8 * KiB, 32, 0, true, true, false},
 	};
 	struct error err = ERROR_INIT;
 	unsigned count = 0;
@@ -96,7 +101,8 @@ static void presets_keep_the_parameters_of_their_tools(void **state)
 
 	assert_ok(workload_preset("vm", 4, large, &list, &count, scaled, &err), &err);
 	w = find(list, count, "vm");
-	assert_true(w->block_bytes == 4 * KiB && w->read_percent == 67 && w->random && w->depth == 16 && w->duration_ns);
+	assert_true(
+		w->block_bytes == 4 * KiB && w->read_percent == 67 && w->random && w->depth == 16 && w->duration_ns);
 	free(list);
 
 	assert_ok(workload_preset("database", 4, large, &list, &count, scaled, &err), &err);

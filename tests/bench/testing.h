@@ -32,7 +32,7 @@
 			fail_msg("%s is %g, wanted %g within %g %%", #value, v_, w_, (share)*100);                     \
 	} while (0)
 
-/* --- disks ------------------------------------------------------------------------------------------------------ */
+/* --- disks ------------------------------------------------------------------------------------------------------- */
 
 struct disks {
 	struct disk *disk[64];
@@ -90,27 +90,27 @@ static inline void simulate(void (*test)(void), uint64_t seed)
 	}                                                                                                              \
 	static void name##_body(void)
 
-/* --- workloads ---------------------------------------------------------------------------------------------------- */
+/* --- workloads --------------------------------------------------------------------------------------------------- */
 
 static inline struct workload sequential(unsigned read_percent, uint64_t block_bytes, uint64_t span_bytes)
 {
 	return (struct workload){.test = "test",
-				 .read_percent = read_percent,
-				 .block_bytes = block_bytes,
-				 .depth = 1,
-				 .jobs = 1,
-				 .span_bytes = span_bytes,
-				 .total_bytes = span_bytes,
-				 .final_flush = true,
-				 .cold = true,
-				 .seed = 1,
-				 .payload = {PAYLOAD_RANDOM, 1},
-				 .repeats_min = 1,
-				 .repeats_max = 1};
+		.read_percent = read_percent,
+		.block_bytes = block_bytes,
+		.depth = 1,
+		.jobs = 1,
+		.span_bytes = span_bytes,
+		.total_bytes = span_bytes,
+		.final_flush = true,
+		.cold = true,
+		.seed = 1,
+		.payload = {PAYLOAD_RANDOM, 1},
+		.repeats_min = 1,
+		.repeats_max = 1};
 }
 
-static inline struct workload scattered(unsigned read_percent, uint64_t block_bytes, uint64_t span_bytes, unsigned depth,
-					uint64_t duration_ns)
+static inline struct workload scattered(
+	unsigned read_percent, uint64_t block_bytes, uint64_t span_bytes, unsigned depth, uint64_t duration_ns)
 {
 	struct workload w = sequential(read_percent, block_bytes, span_bytes);
 
@@ -129,7 +129,7 @@ static inline const char *verdicts_of(const struct cell *c)
 	text[0] = 0;
 	for (unsigned i = 0; i < c->note_count; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "\n  %s: %s", verdict_names[c->notes[i].verdict],
-				       c->notes[i].reason);
+			c->notes[i].reason);
 	return text;
 }
 
@@ -145,7 +145,7 @@ static inline const char *reason_of(const struct cell *c, enum verdict v)
 	do {                                                                                                           \
 		if ((cell)->verdict != (wanted))                                                                       \
 			fail_msg("verdict %s, wanted %s, at %.2f MB/s:%s", verdict_names[(cell)->verdict],             \
-				 verdict_names[wanted], (cell)->mb_per_s, verdicts_of(cell));                          \
+				verdict_names[wanted], (cell)->mb_per_s, verdicts_of(cell));                           \
 	} while (0)
 #define assert_noted(cell, wanted)                                                                                     \
 	do {                                                                                                           \
@@ -197,7 +197,7 @@ static inline struct cell run_word(const char *word, const char *more, const str
 	return cell;
 }
 
-/* --- a target that does wrong ---------------------------------------------------------------------------------------- */
+/* --- a target that does wrong ------------------------------------------------------------------------------------ */
 
 /* Keeps its data in memory, takes ns_per_kib for it, and passes on to its one disk what the flags say. */
 struct odd_target {
@@ -266,7 +266,8 @@ static inline void odd_traffic(struct target *t, struct target_traffic *ret)
 	struct disk_counters c;
 
 	disk_counters(t->disks[0], &c);
-	*ret = (struct target_traffic){.read_bytes = c.op[DISK_READ].bytes, .write_bytes = c.op[DISK_WRITE].bytes, .known = true};
+	*ret = (struct target_traffic){
+		.read_bytes = c.op[DISK_READ].bytes, .write_bytes = c.op[DISK_WRITE].bytes, .known = true};
 }
 
 static inline void odd_close(struct target *t)
@@ -295,15 +296,15 @@ static inline void odd_open(struct odd_target *o, const char *word, double ns_pe
 	assert_int_equal(d.count, 1);
 	*o = (struct odd_target){.disk = d.disk[0], .ns_per_kib = ns_per_kib, .share_written = 1};
 	o->target = (struct target){.ops = &odd_ops,
-				    .name = "odd",
-				    .road = "library",
-				    .size_bytes = disk_traits(o->disk)->size_bytes,
-				    .align_bytes = 512,
-				    .disk_count = 1,
-				    .disks = &o->disk,
-				    .direct_asked = true,
-				    .direct_effective = true,
-				    .state = "healthy"};
+		.name = "odd",
+		.road = "library",
+		.size_bytes = disk_traits(o->disk)->size_bytes,
+		.align_bytes = 512,
+		.disk_count = 1,
+		.disks = &o->disk,
+		.direct_asked = true,
+		.direct_effective = true,
+		.state = "healthy"};
 	o->bytes = calloc(1, o->target.size_bytes);
 	assert_non_null(o->bytes);
 }

@@ -19,7 +19,8 @@ static void new_cell_has_no_values(void **state)
 	assert_int_equal(c.note_count, 0);
 	assert_true(isnan(c.mb_per_s) && isnan(c.iops) && isnan(c.limit_mb_per_s) && isnan(c.interval[1]));
 	assert_true(isnan(c.samples[RESULT_SAMPLES_MAX - 1]));
-	assert_true(c.logical_bytes == RESULT_NONE && c.latency_p999_ns == RESULT_NONE && c.usable_bytes == RESULT_NONE);
+	assert_true(
+		c.logical_bytes == RESULT_NONE && c.latency_p999_ns == RESULT_NONE && c.usable_bytes == RESULT_NONE);
 	assert_string_equal(c.stack, "");
 }
 
@@ -92,11 +93,11 @@ static void keys_differ_in_every_field(void **state)
 	assert_true(cell_same_key(&a, &b)); /* an unknown fill equals an unknown fill */
 	b.mb_per_s = 4;
 	assert_true(cell_same_key(&a, &b));
-#define DIFFERS(change)                                                                           \
-	do {                                                                                      \
-		b = a;                                                                            \
-		change;                                                                           \
-		assert_false(cell_same_key(&a, &b));                                              \
+#define DIFFERS(change)                                                                                                \
+	do {                                                                                                           \
+		b = a;                                                                                                 \
+		change;                                                                                                \
+		assert_false(cell_same_key(&a, &b));                                                                   \
 	} while (0)
 	DIFFERS(strcpy(b.stack, "x"));
 	DIFFERS(strcpy(b.layout, "x"));

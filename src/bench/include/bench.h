@@ -10,7 +10,7 @@
 #include "result.h"
 #include "spindle.h"
 
-/* --- targets ----------------------------------------------------------------------------------------------- */
+/* --- targets ----------------------------------------------------------------------------------------------------- */
 
 struct target;
 
@@ -19,14 +19,15 @@ struct target_traffic {
 	uint64_t read_bytes, write_bytes, flushes;
 	uint64_t read_ops, write_ops;
 	uint64_t busy_ns; /* of the device where only the kernel knows it; 0 where `disks` tell */
-	bool known; /* false: nothing can be said (a network file system) */
+	bool known;       /* false: nothing can be said (a network file system) */
 };
 
 /* A slot is required unless it says optional. All calls but close may come from many threads at once. */
 struct target_ops {
 	const char *kind; /* "array", "disk", "disks", "file", "directory", "block", "null", "cpu" */
 	int (*read)(struct target *t, uint64_t offset_bytes, void *buffer, uint64_t length_bytes, struct error *err);
-	int (*write)(struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err);
+	int (*write)(
+		struct target *t, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes, struct error *err);
 	int (*flush)(struct target *t, struct error *err);
 	/* Makes the next read cold; optional where nothing is cached. */
 	int (*drop_cache)(struct target *t, struct error *err);
@@ -46,10 +47,10 @@ struct target {
 	unsigned disk_count;       /* disks behind it, whose counters are the evidence; 0 when not known */
 	struct disk *const *disks; /* borrowed */
 	bool direct_asked, direct_effective;
-	bool reduces_data;         /* a stack that compresses or dedups */
-	bool rotating;             /* where no `disks` tell it: the device behind a path */
-	uint64_t cache_bytes;      /* RAM that may hold its data: page cache for files, 0 for direct */
-	const char *state;         /* "healthy", "degraded", … asked before each phase when it can change */
+	bool reduces_data;    /* a stack that compresses or dedups */
+	bool rotating;        /* where no `disks` tell it: the device behind a path */
+	uint64_t cache_bytes; /* RAM that may hold its data: page cache for files, 0 for direct */
+	const char *state;    /* "healthy", "degraded", … asked before each phase when it can change */
 	unsigned failures_survived;
 };
 
@@ -60,7 +61,7 @@ struct target_array_options {
 	uint64_t chunk_bytes;
 };
 int target_open_array(const struct target_array_options *o, struct disk *const *disks, unsigned disk_count,
-		      struct target **ret_target, double *ret_create_s, struct error *err);
+	struct target **ret_target, double *ret_create_s, struct error *err);
 int target_open_disk(struct disk *disk, struct target **ret_target, struct error *err);
 /* All disks side by side, each thread on its own disk: what the limit is measured on. */
 int target_open_disks(struct disk *const *disks, unsigned disk_count, struct target **ret_target, struct error *err);
@@ -69,10 +70,11 @@ struct target_path_options {
 	uint64_t size_bytes; /* of the file to make; 0: what is there */
 	bool direct, destroy, zeroes_ok;
 };
-int target_open_path(const char *path, const struct target_path_options *o, struct target **ret_target, struct error *err);
+int target_open_path(
+	const char *path, const struct target_path_options *o, struct target **ret_target, struct error *err);
 void target_close(struct target *t);
 
-/* --- workloads ----------------------------------------------------------------------------------------------- */
+/* --- workloads --------------------------------------------------------------------------------------------------- */
 
 enum payload_kind { PAYLOAD_RANDOM, PAYLOAD_ZERO, PAYLOAD_RATIO, PAYLOAD_TEXT };
 struct payload {
@@ -83,24 +85,24 @@ int payload_parse(const char *text, struct payload *ret, struct error *err); /* 
 char *payload_name(const struct payload *p, char text[24]);
 
 struct workload {
-	char test[24];          /* the name the table shows */
+	char test[24]; /* the name the table shows */
 	bool random;
-	unsigned read_percent;  /* 100 read, 0 write, between: mixed */
+	unsigned read_percent; /* 100 read, 0 write, between: mixed */
 	uint64_t block_bytes;
 	unsigned depth, jobs;
 	uint64_t span_offset_bytes, span_bytes; /* the part of the target that it uses */
-	uint64_t total_bytes;   /* 0: by time */
-	uint64_t duration_ns;   /* 0: by bytes; with both, whichever comes first */
-	uint64_t minimum_ns;    /* go round again until so long */
-	uint64_t flush_every_bytes; /* 0: only at the end */
-	bool final_flush;       /* inside the measured time */
-	bool cold;              /* drop caches before */
-	bool read_then_write;   /* mixed: each block is read and written back, counted once (bonnie++'s rewrite) */
-	bool reread;            /* the same again, warm on purpose: labelled, never advised from */
+	uint64_t total_bytes;                   /* 0: by time */
+	uint64_t duration_ns;                   /* 0: by bytes; with both, whichever comes first */
+	uint64_t minimum_ns;                    /* go round again until so long */
+	uint64_t flush_every_bytes;             /* 0: only at the end */
+	bool final_flush;                       /* inside the measured time */
+	bool cold;                              /* drop caches before */
+	bool read_then_write; /* mixed: each block is read and written back, counted once (bonnie++'s rewrite) */
+	bool reread;          /* the same again, warm on purpose: labelled, never advised from */
 	struct payload payload;
 	uint64_t seed;
 	unsigned repeats_min, repeats_max; /* 1, 1: one phase, interval from its windows */
-	double interval_wanted; /* 0.05 */
+	double interval_wanted;            /* 0.05 */
 };
 /* The ten of compare: write rewrite read reread randread randwrite randread-128k randwrite-128k randread-8k
  * randwrite-8k, on `span_bytes` of a target with `disks` disks. ERR_NOT_FOUND for another name. */
@@ -108,13 +110,13 @@ extern const char *const workload_compare_tests[];
 int workload_classic(const char *test, unsigned disks, uint64_t span_bytes, struct workload *ret, struct error *err);
 /* A preset is a list of workloads with the parameters of the tool it is named after, scaled to the target. */
 extern const char *const workload_presets[]; /* dd iozone bonnie vm database nfs quick */
-int workload_preset(const char *preset, unsigned disks, uint64_t target_bytes, struct workload **ret_list, size_t *ret_count,
-		    char ret_scaled[200], struct error *err);
+int workload_preset(const char *preset, unsigned disks, uint64_t target_bytes, struct workload **ret_list,
+	size_t *ret_count, char ret_scaled[200], struct error *err);
 
-/* --- running --------------------------------------------------------------------------------------------------- */
+/* --- running ----------------------------------------------------------------------------------------------------- */
 
 struct bench_limit {
-	double mb_per_s; /* of all member disks together with the same pattern; NAN when not measured */
+	double mb_per_s;       /* of all member disks together with the same pattern; NAN when not measured */
 	double model_mb_per_s; /* what the layout should give; NAN when there is no model */
 	double alone_mb_per_s; /* sum of the disks, each alone; NAN when not measured */
 	double slowest_share;  /* slowest disk's rate over the median of the disks; 1 when equal, NAN unknown */
@@ -127,13 +129,13 @@ struct bench_progress {
 };
 /* Fills the cell's values and verdicts; its key fields stack, layout, disks, fs are the caller's. A failing I/O makes
  * the cell FAILED and returns 0; the return value is for what the bench itself could not do, and ERR_INTERRUPTED. */
-int bench_run(struct target *t, const struct workload *w, const struct bench_limit *limit, const struct bench_progress *progress,
-	      struct cell *cell, struct error *err);
+int bench_run(struct target *t, const struct workload *w, const struct bench_limit *limit,
+	const struct bench_progress *progress, struct cell *cell, struct error *err);
 /* Writes every byte of the span once, so that reads read what was written (V16). */
 int bench_fill(struct target *t, const struct workload *w, const struct bench_progress *progress, struct error *err);
 /* Measures the limit of a workload: the same pattern on all disks together, `span_bytes` of each disk. */
-int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const struct workload *w, uint64_t span_bytes_each,
-			struct bench_limit *ret, struct error *err);
+int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const struct workload *w,
+	uint64_t span_bytes_each, struct bench_limit *ret, struct error *err);
 
 /* What the CPU of this machine costs per stage, for the charge of virtual time and for `bench cpu:`. */
 void bench_cpu_measure(struct os_cost ret_costs[OS_STAGE_COUNT]);
@@ -159,11 +161,11 @@ struct survey_options {
 	bool write; /* write probes too */
 	uint64_t seconds_each_ns;
 };
-int survey_run(struct disk *const *disks, unsigned disk_count, const struct survey_options *o, const struct bench_progress *progress,
-	       struct survey *ret, struct error *err);
+int survey_run(struct disk *const *disks, unsigned disk_count, const struct survey_options *o,
+	const struct bench_progress *progress, struct survey *ret, struct error *err);
 void survey_release(struct survey *s);
 
-/* --- statistics ---------------------------------------------------------------------------------------------------- */
+/* --- statistics -------------------------------------------------------------------------------------------------- */
 
 double stats_median(const double *values, size_t count);
 double stats_mad(const double *values, size_t count);

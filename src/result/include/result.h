@@ -16,15 +16,15 @@
 #define RESULT_NONE UINT64_MAX
 
 /* In the order of precedence: a cell's `verdict` is the first that holds. */
-#define VERDICTS(X)                                                                               \
-	X(FAILED) X(SKIPPED) X(IMPOSSIBLE) X(CACHED) X(DATA_REDUCED) X(BACKGROUND) X(FLUSH_LIE)      \
-	X(DEGRADED) X(TOO_SHORT) X(TOOL_BOUND) X(CPU_BOUND) X(BUS_BOUND) X(SLOW_DISK) X(NOT_STEADY)  \
-	X(UNSTABLE) X(VALID)
+#define VERDICTS(X)                                                                                                    \
+	X(FAILED)                                                                                                      \
+	X(SKIPPED) X(IMPOSSIBLE) X(CACHED) X(DATA_REDUCED) X(BACKGROUND) X(FLUSH_LIE) X(DEGRADED) X(TOO_SHORT)         \
+		X(TOOL_BOUND) X(CPU_BOUND) X(BUS_BOUND) X(SLOW_DISK) X(NOT_STEADY) X(UNSTABLE) X(VALID)
 enum verdict {
 #define X(name) VERDICT_##name,
 	VERDICTS(X)
 #undef X
-	VERDICT_COUNT
+		VERDICT_COUNT
 };
 extern const char *const verdict_names[VERDICT_COUNT]; /* "DATA-REDUCED", … */
 
@@ -41,8 +41,8 @@ struct cell {
 	char stack[16], layout[32], road[12], fs[16], disks[64], test[24], compression[16], payload[24];
 	uint64_t block_bytes;
 	unsigned depth, jobs;
-	char clock[8]; /* "real", "virtual" */
-	double fill;   /* share of the target that holds data, 0 to 1 */
+	char clock[8];  /* "real", "virtual" */
+	double fill;    /* share of the target that holds data, 0 to 1 */
 	char state[12]; /* "healthy", "degraded", "rebuilding" */
 
 	/* values */
@@ -54,7 +54,7 @@ struct cell {
 	double cpu_seconds, elapsed_s;
 	double samples[RESULT_SAMPLES_MAX]; /* MB/s of each repeat, or of each window when one phase was run */
 	unsigned sample_count;
-	double interval[2];                 /* 95 % of the median of samples */
+	double interval[2]; /* 95 % of the median of samples */
 	uint64_t latency_p50_ns, latency_p95_ns, latency_p99_ns, latency_p999_ns, latency_max_ns;
 	uint64_t usable_bytes;
 	unsigned failures_survived;
@@ -77,8 +77,9 @@ struct result_host {
 	char name[64], cpu[96], kernel[96];
 	unsigned cpus;
 	uint64_t memory_bytes;
-	double copy_gb_per_s, checksum_gb_per_s, parity1_gb_per_s, parity2_gb_per_s; /* the CPU charge of virtual time */
-	char cpu_charge[32]; /* "2 CPUs", "free" */
+	double copy_gb_per_s, checksum_gb_per_s, parity1_gb_per_s,
+		parity2_gb_per_s; /* the CPU charge of virtual time */
+	char cpu_charge[32];      /* "2 CPUs", "free" */
 };
 
 struct result {
@@ -89,7 +90,7 @@ struct result {
 	size_t cell_count, cell_room;
 	struct result_skip {
 		char layout[32], reason[200];
-	} *skips; /* layouts that do not fit */
+	} * skips; /* layouts that do not fit */
 	size_t skip_count;
 	char command[512], version[32], started[32], id[40], background[128];
 	uint64_t seed;
@@ -105,7 +106,8 @@ void cell_note(struct cell *c, enum verdict v, const char *format, ...) __attrib
 /* True when both have the same key. */
 bool cell_same_key(const struct cell *a, const struct cell *b);
 int result_add_cell(struct result *r, const struct cell *c, struct error *err);
-const struct cell *result_find(const struct result *r, const char *stack, const char *layout, const char *test, const char *clock);
+const struct cell *result_find(
+	const struct result *r, const char *stack, const char *layout, const char *test, const char *clock);
 int result_add_skip(struct result *r, const char *layout, const char *reason, struct error *err);
 void result_release(struct result *r);
 bool result_all_valid(const struct result *r); /* decides exit status 0 or 3; SKIPPED cells do not count */
