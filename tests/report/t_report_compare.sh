@@ -2,7 +2,7 @@
 # spindle compare and report on the command line: what is refused and how, what is kept, and what is left behind.
 #   t_report_compare.sh SPINDLE
 set -u
-spindle=$1
+spindle=$(realpath "$1") || exit 99
 dir=$(mktemp -d) || exit 99
 export SPINDLE_STATE="$dir/state"
 trap 'rm -rf "$dir"' EXIT
@@ -96,7 +96,7 @@ grep -q "per TB" out || fail "no price"
 
 # Directories: a file in each, gone at the end, on Ctrl-C, and after a kill at the next start.
 mkdir d1 d2
-directories() { "$spindle" compare --size 32MiB --layouts stripe --tests write,read --budget 8s d1 d2 "$@" 2>err; }
+directories() { "$spindle" compare --size 32MiB --layouts stripe --tests write,read --budget 4s d1 d2 "$@" 2>err; }
 directories --json >out
 status=$?
 [ $status -eq 0 ] || [ $status -eq 3 ] || fail "directories: status $status: $(cat err)"
