@@ -11,6 +11,7 @@
 #include "oracle.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -784,6 +785,10 @@ static int generation(struct world *w, unsigned number)
 		w->expect_healthy = false;
 	threads_run(w, number, rebuilds ? replace_one : NULL);
 	w->power.cut_at = 0;
+	if (w->o->plan == ORACLE_FAULT && !w->failed && do_flush(w) == 0) {
+		array_drop_cache(w->array);
+		zones_compare(w, "read cold", false, false);
+	}
 	bool closes = w->o->plan == ORACLE_FAULT || random_below(&w->random, 4) == 0;
 	if (!w->failed && !w->power.is_cut && closes)
 		close_clean(w);
@@ -923,15 +928,8 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 	return rc;
 }
 
-int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
+void oracle_result_add(struct oracle_result *sum, const struct oracle_result *r)
 {
-	struct error err = ERROR_INIT;
-	char text[ORACLE_TEXT_BYTES];
-	note->options = *o;
-	int rc = oracle_run(o, &note->result, &err);
-	struct oracle_result *sum = &note->sum;
-	const struct oracle_result *r = &note->result;
-	note->runs++;
 	sum->cuts += r->cuts;
 	sum->writes += r->writes;
 	sum->reads += r->reads;
@@ -942,6 +940,16 @@ int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
 	sum->replayed_records += r->replayed_records;
 	sum->resynced_rows += r->resynced_rows;
 	sum->rebuilds += r->rebuilds;
+}
+
+int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
+{
+	struct error err = ERROR_INIT;
+	char text[ORACLE_TEXT_BYTES];
+	note->options = *o;
+	int rc = oracle_run(o, &note->result, &err);
+	note->runs++;
+	oracle_result_add(&note->sum, &note->result);
 	note->error = err;
 	if (rc != 0) {
 		fprintf(stderr, "FAILED: array-oracle %s\n  %s: %s\n", oracle_options_text(o, text), error_name(rc), err.text);
@@ -966,6 +974,9 @@ int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, un
 		return error_set(err, ERR_MEMORY, "no child process can be made");
 	}
 	if (child == 0) {
+		static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+		for (size_t i = 0; i < array_count(signals); i++)
+			signal(signals[i], SIG_DFL); /* a test's handler would go on with the next test, in the child */
 		alarm(seconds_max);
 		int rc = body(arg, note);
 		fflush(NULL);

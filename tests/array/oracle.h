@@ -80,6 +80,7 @@ struct oracle_note {
 };
 int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max,
 	struct oracle_note *ret_note, struct error *err);
+void oracle_result_add(struct oracle_result *sum, const struct oracle_result *r);
 /* oracle_run, noted, added to the sum; a failure's sentence gets the options in front. */
 int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note);
 

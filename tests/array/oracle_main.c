@@ -174,20 +174,6 @@ static int run_seed(void *arg, struct oracle_note *note)
 	return rc;
 }
 
-static void sum_add(struct oracle_result *sum, const struct oracle_result *r)
-{
-	sum->cuts += r->cuts;
-	sum->writes += r->writes;
-	sum->reads += r->reads;
-	sum->flushes += r->flushes;
-	sum->sectors_compared += r->sectors_compared;
-	sum->operations += r->operations;
-	sum->lost_sectors += r->lost_sectors;
-	sum->replayed_records += r->replayed_records;
-	sum->resynced_rows += r->resynced_rows;
-	sum->rebuilds += r->rebuilds;
-}
-
 static int run_all(struct request *q)
 {
 	uint64_t began_ns = os_real_now_ns(), runs = 0, failures = 0;
@@ -197,7 +183,7 @@ static int run_all(struct request *q)
 		struct error err = ERROR_INIT;
 		int rc = oracle_guard(run_seed, q, q->each ? 3600 : 120, &note, &err);
 		runs += note.runs;
-		sum_add(&sum, &note.sum);
+		oracle_result_add(&sum, &note.sum);
 		if (rc == ERR_BUG)
 			fprintf(stderr, "FAILED: %s\n", err.text);
 		failures += rc != 0;
