@@ -196,9 +196,10 @@ static void set_latency(struct cell_run *run)
 		c->latency_max_ns = histogram_max(run->latency);
 }
 
-#define DEVICE_SHARE_MIN 0.5      /* of the bytes: with less the disks say nothing of the rate */
-#define DEVICE_BUSY_SHARE 0.97    /* of what they moved: behind it drives empty their caches and last marks are set */
-#define BURST_LEAST_NS 200000000u /* a drive's own cache takes less to fill */
+#define DEVICE_SHARE_MIN 0.5        /* of the bytes: with less the disks say nothing of the rate */
+#define DEVICE_BUSY_SHARE 0.97      /* of what they moved: behind it drives empty their caches and last marks are set */
+#define BURST_LEAST_NS 200000000u   /* a drive's own cache takes less to fill */
+#define DEVICE_WINDOW_NS 100000000u /* twenty looks at the counters */
 #define NARROW 0.05
 
 /* What windows are cut from: what callers saw, or what the disks moved. */
@@ -248,11 +249,10 @@ static bool source_devices(const struct phase_result *r, const struct workload *
 static unsigned window_count(const struct workload *w, const struct window_source *from, uint64_t ops)
 {
 	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
-	uint64_t most = WINDOWS_MAX;
-
-	if (w->random && from->device)
-		most = min_of(from->full_ns / BATCH_WINDOW_NS, most);
-	return (unsigned)max_of(min_of(ops / each, most), (uint64_t)WINDOWS_MIN);
+	uint64_t count = ops / each;
+	if (from->device) /* disks work in smaller pieces than callers: time alone sets how many windows there can be */
+		count = from->full_ns / (w->random ? BATCH_WINDOW_NS : DEVICE_WINDOW_NS);
+	return (unsigned)max_of(min_of(count, (uint64_t)WINDOWS_MAX), (uint64_t)WINDOWS_MIN);
 }
 
 /* Behind a burst into a cache, scaled so that their mean is the rate of the phase, without the slope of zones. */

@@ -110,6 +110,19 @@ static void judge_cached(const struct judge *j, struct cell *cell)
 		cell_note(cell, VERDICT_CACHED,
 			"%.2f GB were read again and again through a cache of up to %.2f GB (wanted %u times that)",
 			(double)w->span_bytes / 1e9, (double)t->cache_bytes / 1e9, CACHE_TIMES);
+	/* Blocks written again before a buffer had passed them on count twice for the caller and once for the disks. */
+	uint64_t distinct_bytes = min_of(j->write_bytes, w->span_bytes);
+	if (writes_went_elsewhere(j) && distinct_bytes < j->write_bytes && !payload_shrinks(j) &&
+		share_of(device->write_bytes, distinct_bytes) >= DEVICE_SHARE_MIN)
+		cell_note(cell, VERDICT_CACHED,
+			"overwritten in a buffer: the disks wrote %.2f of the bytes (wanted %.1f), each block once",
+			share_of(device->write_bytes, j->write_bytes), DEVICE_SHARE_MIN);
+	if (w->random && j->write_bytes && cell->mb_per_s > ABOVE_LIMIT_COUNTED * j->limit->alone_mb_per_s &&
+		!writes_went_elsewhere(j))
+		cell_note(cell, VERDICT_CACHED,
+			"a buffer put the writes in order: %.1f times what the disks do with them (limit %.1f) in a "
+			"span of %.0f MB",
+			cell->mb_per_s / j->limit->alone_mb_per_s, ABOVE_LIMIT_COUNTED, (double)w->span_bytes / 1e6);
 	if (w->reread && t->cache_bytes)
 		cell_note(cell, VERDICT_CACHED, "warm on purpose: a cache of up to %.2f GB lies between",
 			(double)t->cache_bytes / 1e9);
@@ -157,8 +170,6 @@ static void judge_impossible(const struct judge *j, struct cell *cell)
 	/* Counters that agree say that the limit was measured elsewhere on the disks, or that mirrors chose the nearer
 	 * copy. */
 	bool counted = j->evidence->traffic.known && !reads_came_from_elsewhere(j) && !writes_went_elsewhere(j);
-	if (counted && j->workload->random && j->workload->read_percent < 100)
-		return; /* all of it went to the disks: a write buffer put it in order */
 	if (!counted || rate > limit->alone_mb_per_s * ABOVE_LIMIT_COUNTED)
 		cell_note(cell, VERDICT_IMPOSSIBLE, "%.1f MB/s, but all disks together, each alone, gave %.1f MB/s",
 			rate, limit->alone_mb_per_s);
@@ -194,8 +205,10 @@ static void judge_background(const struct judge *j, struct cell *cell)
 
 	double busy = share_of(e->system_busy_ns, e->system_total_ns);
 	double others = share_of(e->system_busy_ns - min_of(e->system_busy_ns, e->process_ns), e->system_total_ns);
-	/* Whether others kept a modelled disk from its pace is told by its lateness, below. */
-	bool paced = t->disk_count > 0 && target_is_modelled(t) && disk_traits(t->disks[0])->is_modelled;
+	/* Where modelled disks are the bottleneck, whether others kept them from their pace is told by lateness, below.
+	 */
+	bool paced = t->disk_count > 0 && target_is_modelled(t) && disk_traits(t->disks[0])->is_modelled &&
+		     evidence_device_busy(e) >= DEVICE_BUSY_MAX;
 	if (!os_is_simulated() && !paced && seconds(e->elapsed_ns) >= NO_NUMBER_S && busy > CPUS_FULL &&
 		others > OTHERS_CPU)
 		cell_note(cell, VERDICT_BACKGROUND, "other programs took %.0f %% of %u CPUs that were %.0f %% busy",
@@ -316,7 +329,10 @@ static void judge_cpu(const struct judge *j, struct cell *cell)
 {
 	const struct evidence *e = j->evidence;
 	double device = evidence_device_busy(e);
-	double all = share_of(e->system_busy_ns, e->system_total_ns);
+	/* What runs in the kernel is not in our own time: there all counts, unless others are known to be about. */
+	bool by_kernel = !strcmp(j->target->road, "mount") || is_kind(j->target, "block");
+	bool beside_others = by_kernel && is_noted(cell, VERDICT_BACKGROUND);
+	double all = beside_others ? 0 : share_of(by_kernel ? e->system_busy_ns : e->process_ns, e->system_total_ns);
 	double thread = e->busiest_thread;
 
 	if (is_kind(j->target, "null"))
@@ -335,10 +351,10 @@ static void judge_cpu(const struct judge *j, struct cell *cell)
 		cell_note(cell, VERDICT_CPU_BOUND,
 			"a thread was %.0f %% busy (limit %.0f %%), the devices at most %.0f %%", thread * 100,
 			BUSY_FULL * 100, isnan(device) ? 0 : device * 100);
-	else if (all >= BUSY_FULL && !is_noted(cell, VERDICT_BACKGROUND))
+	else if (all >= BUSY_FULL)
 		cell_note(cell, VERDICT_CPU_BOUND,
-			"the %u CPUs were %.0f %% busy (limit %.0f %%), the devices at most %.0f %%", e->cpus,
-			all * 100, BUSY_FULL * 100, isnan(device) ? 0 : device * 100);
+			"it kept %u CPUs %.0f %% busy (limit %.0f %%), the devices at most %.0f %%", e->cpus, all * 100,
+			BUSY_FULL * 100, isnan(device) ? 0 : device * 100);
 }
 
 /* --- is there enough of it --------------------------------------------------------------------------------------- */

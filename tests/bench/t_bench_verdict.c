@@ -77,6 +77,28 @@ VIRTUAL_TEST(a_working_set_under_twice_the_cache_is_cached)
 	odd_close(&o.target);
 }
 
+VIRTUAL_TEST(writes_that_a_buffer_merges_or_sorts_are_cached)
+{
+	struct odd_target o;
+	struct workload w = scattered(0, MiB, 64 * MiB, 1, 0);
+	struct bench_limit limit = {.mb_per_s = 100, .alone_mb_per_s = 100, .model_mb_per_s = NAN, .slowest_share = 1};
+
+	odd_open(&o, SSD, 10e6 / 1024);
+	w.total_bytes = 2 * w.span_bytes;
+	o.share_written = 0.6; /* of two rounds: each block was written once, many not twice */
+	struct cell c = run_on(&o.target, &w, &limit);
+	assert_verdict(&c, VERDICT_CACHED);
+	assert_non_null(strstr(c.notes[0].reason, "overwritten"));
+	o.share_written = 1;
+	c = run_on(&o.target, &w, &limit);
+	assert_verdict(&c, VERDICT_VALID);
+	limit.alone_mb_per_s = limit.mb_per_s = 20; /* what the disk does with such writes when nobody sorts them */
+	c = run_on(&o.target, &w, &limit);
+	assert_verdict(&c, VERDICT_CACHED);
+	assert_non_null(strstr(c.notes[0].reason, "in order"));
+	odd_close(&o.target);
+}
+
 /* --- DATA-REDUCED ------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(zeros_on_a_target_that_drops_them_are_reduced)
@@ -441,6 +463,7 @@ int main(void)
 		cmocka_unit_test(reads_from_memory_are_cached),
 		cmocka_unit_test(direct_io_that_is_not_in_effect_is_cached),
 		cmocka_unit_test(a_working_set_under_twice_the_cache_is_cached),
+		cmocka_unit_test(writes_that_a_buffer_merges_or_sorts_are_cached),
 		cmocka_unit_test(zeros_on_a_target_that_drops_them_are_reduced),
 		cmocka_unit_test(compressible_data_on_a_compressing_target_is_reduced),
 		cmocka_unit_test(a_target_that_claims_more_than_its_disks_moved_is_impossible),
