@@ -143,7 +143,8 @@ static int layout_choose(struct label *l, const struct array_create_options *o, 
 		least = min_of(least, disk_traits(disks[i])->size_bytes);
 	/* Twice: what kind of layout it is decides how much room it needs. */
 	for (unsigned pass = 0; pass < 2; pass++) {
-		uint64_t per_chunk = pass ? l->layout.groups : 1;
+		/* An odd number of disks makes rows of copies that are shorter than a chunk of every disk. */
+		uint64_t per_chunk = !pass ? 1 : l->layout.parity ? l->layout.groups : 2;
 
 		if (is_power_of_two(chunk) && chunk >= LAYOUT_CHUNK_MIN)
 			places_choose(l, least, chunk, per_chunk, map, log);
@@ -341,7 +342,18 @@ int array__state_set(struct array *a, unsigned index, enum array_member_state to
 	if (to == ARRAY_MEMBER_MISSING || to == ARRAY_MEMBER_FAULTED)
 		m->source = NULL;
 	a->labels_dirty = true;
+	array__degraded_note(a);
 	return 0;
+}
+
+void array__degraded_note(struct array *a)
+{
+	bool failed[LAYOUT_DISKS_MAX];
+
+	array__failed_set(a, failed);
+	a->degraded = false;
+	for (unsigned i = 0; i < a->member_count; i++)
+		a->degraded |= failed[i];
 }
 
 int array__broken(struct array *a, struct error *err)
@@ -366,6 +378,7 @@ static void member_out(struct array *a, unsigned key, int status)
 			m->source = NULL;
 			memset(m->source_id, 0, ID_BYTES);
 			a->labels_dirty = true;
+			array__degraded_note(a);
 		} else if (m->source) {
 			broken_set(a, index, status);
 		}
@@ -575,6 +588,7 @@ int array__free(struct array *a, int rc)
 	map__close(a);
 	log__close(a);
 	buffer__close(a);
+	free(a->poison);
 	os_cond_destroy(&a->work);
 	os_cond_destroy(&a->room);
 	os_cond_destroy(&a->settled);
@@ -593,6 +607,8 @@ static int recover(struct array *a, bool was_clean, struct error *err)
 		return rc;
 	io__roads(a, io);
 	rc = map__load(a, io, err);
+	if (!rc && !was_clean)
+		map__doubt(a);
 	if (!rc && !was_clean && a->journal)
 		rc = log__replay(a, io, err);
 	io__put(a, io);
@@ -615,6 +631,8 @@ int array__start(struct array *a, bool ends_good, struct error *err)
 	bool was_clean = a->label.clean;
 	int rc = buffer__open(a, err);
 
+	if (!rc)
+		rc = poison__open(a, err);
 	if (!rc)
 		rc = map__open(a, err);
 	if (!rc)

@@ -209,6 +209,7 @@ static int assemble(struct array *a, const struct candidates *c, struct error *e
 		return error_set(err, ERR_CORRUPT, "array %s: the label gives the log %llu bytes", a->label.name,
 				 (unsigned long long)a->label.log_bytes);
 	rc = members_place(a, c, &ends_good, err);
+	array__degraded_note(a);
 	if (!rc)
 		rc = enough_check(a, err);
 	if (!rc && a->label.log_dedicated && !a->log_disk) {

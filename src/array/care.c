@@ -44,7 +44,7 @@ int care__resync(struct array *a, struct error *err)
 		return 0;
 	bool any = false;
 	for (uint64_t row = 0; row < a->row_count && !any; row++)
-		any = ROW_ACTUAL(a->map[row]) == ROW_DIRTY;
+		any = row__is_dirty(a->map[row]);
 	if (!any)
 		return 0;
 	rc = pass__open(&p, a, PASS_RESYNC, err);
@@ -55,13 +55,11 @@ int care__resync(struct array *a, struct error *err)
 
 		n = min_of(p.unit_rows, a->row_count - row);
 		for (uint64_t r = row; r < row + n; r++)
-			dirty |= ROW_ACTUAL(a->map[r]) == ROW_DIRTY;
+			dirty |= row__is_dirty(a->map[r]);
 		if (dirty)
 			rc = pass__rows(&p, row, n, err);
 	}
 	pass__close(&p);
-	os_scoped_lock(&a->lock);
-	array__labels_settle(a); /* whose columns are lost */
 	return rc;
 }
 
@@ -253,6 +251,7 @@ static int rebuild_begin(struct array *a, unsigned index, struct disk *d, struct
 	struct disk *source = m->source; /* state_set clears it on some moves */
 	array__state_set(a, index, ARRAY_MEMBER_REBUILDING);
 	m->source = source;
+	array__degraded_note(a);
 	os_mutex_unlock(&a->lock);
 	return array__labels_store(a, true, err);
 }
@@ -365,6 +364,7 @@ int array_detach(struct array *a, unsigned index, struct error *err)
 	memmove(&a->members[index], &a->members[index + 1], (a->member_count - index - 1) * sizeof a->members[0]);
 	copies_set(a, a->member_count - 1);
 	a->members[a->member_count] = (struct member){0};
+	array__degraded_note(a);
 	os_mutex_unlock(&a->lock);
 	rc = array__labels_store(a, true, err);
 	buffer__care_end(a);

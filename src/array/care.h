@@ -30,6 +30,7 @@ struct pass {
 	uint64_t slice;   /* so much of a chunk at a time */
 	uint64_t unit_rows;
 	struct pass_row *rows;
+	bool lost; /* some row of the slice just became so */
 	struct array_check_result result;
 };
 int pass__open(struct pass *p, struct array *a, enum pass_kind kind, struct error *err);

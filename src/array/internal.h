@@ -46,7 +46,6 @@ struct label {
 	uint8_t log_id[ID_BYTES];
 	uint64_t log_disk_bytes;      /* of the ring on the dedicated log disk */
 	uint64_t log_sequence;        /* records before this one are done with */
-	uint8_t lost_members[LAYOUT_DISKS_MAX / 8]; /* whose columns are lost in the rows that are *lost* */
 	struct label_entry members[LAYOUT_DISKS_MAX];
 };
 
@@ -93,6 +92,7 @@ struct part {
 	uint8_t *bytes;
 	uint32_t length;
 	enum part_kind kind;
+	bool lost;      /* its row is: some of it may be */
 	uint16_t key;   /* who failed */
 	int status;
 };
@@ -169,6 +169,7 @@ enum row_state {
 	ROW_CLEAN,
 	ROW_DIRTY,
 	ROW_LOST,
+	ROW_LOST_DIRTY, /* only on the disks: lost, and being written */
 	ROW_STATES,
 	ROW_PROMISED = ROW_STATES, /* only in memory: dirty, and a flush that runs promises what it was before */
 };
@@ -177,6 +178,8 @@ enum row_state {
 #define ROW_DURABLE(b) ((enum row_state)((b) >> 3 & 7))
 #define ROW_IN_FLIGHT 0x40
 #define ROW_TOUCHED 0x80
+/* To be made to agree at open. */
+static inline bool row__is_dirty(uint8_t b) { return ROW_ACTUAL(b) == ROW_DIRTY || ROW_DURABLE(b) == ROW_LOST_DIRTY; }
 #define MAP_HEAD_BYTES 64u
 #define MAP_ROWS_OF_BLOCK ((BLOCK_BYTES - MAP_HEAD_BYTES) * 2)
 #define MAP_ROWS_MAX ((uint64_t)1 << 28)
@@ -185,6 +188,7 @@ struct map_block {
 	uint64_t generation;
 	bool attention; /* holds rows that a flush makes clean */
 	bool behind;    /* the disks say dirty of rows that are clean */
+	bool unwritten; /* they say less than memory thinks they do: a write failed, or too few members have it */
 };
 
 /* --- the log ---------------------------------------------------------------------------------------------------------- */
@@ -287,6 +291,7 @@ struct array {
 	struct member members[LAYOUT_DISKS_MAX];
 	unsigned member_count;
 	bool broken; /* beyond redundancy */
+	bool degraded; /* some member is out: see careful in rowmap.c */
 	struct error broken_error;
 	bool labels_dirty, labels_writing;
 
@@ -324,6 +329,7 @@ struct array {
 	uint8_t *map;
 	bool map_lazy; /* the disks say dirty of rows for longer than need be */
 	struct map_block *blocks;
+	uint64_t block_count;
 	bool map_busy;
 	uint64_t map_turn, set_ahead_next, set_ahead_rows;
 	uint64_t rows_lost;
@@ -346,6 +352,7 @@ struct array {
 	unsigned read_turn;
 	uint64_t slow_checked_ns, latency_median_ns;
 	uint8_t *zeros; /* a slot of them */
+	uint8_t *poison; /* a sector: what stands where bytes are lost */
 };
 
 /* array.c */
@@ -359,6 +366,7 @@ int array__labels_store(struct array *a, bool all, struct error *err); /* withou
 int array__free(struct array *a, int rc);
 void array__label_fill(struct array *a, struct label *l, unsigned index);
 void array__failed_set(struct array *a, bool failed[LAYOUT_DISKS_MAX]); /* with the lock held */
+void array__degraded_note(struct array *a);
 int array__broken(struct array *a, struct error *err);
 static inline uint64_t array__row_length(const struct array *a, uint64_t row)
 {
@@ -408,6 +416,8 @@ int map__open(struct array *a, struct error *err);
 void map__close(struct array *a);
 uint64_t map__blocks(uint64_t rows);
 int map__load(struct array *a, struct io *io, struct error *err);
+/* After a crash: what was found may be on fewer members than it should. The next sync writes all. */
+void map__doubt(struct array *a);
 /* Before rows are written in place without a log record: their states on the disks allow it afterwards. Rows ascend. */
 int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned count, bool stream, struct error *err);
 void map__lose(struct array *a, uint64_t row); /* with the lock held */
@@ -443,6 +453,11 @@ void writer__run(void *arg);
 int array__flush_devices(struct array *a, bool force, struct error *err);
 struct batch;
 int parity__batch_run(struct array *a, struct batch *b, struct io *io, struct error *err);
+
+/* poison.c */
+int poison__open(struct array *a, struct error *err);
+void poison__fill(const struct array *a, uint8_t *bytes, uint64_t length);
+bool poison__find(const struct array *a, const uint8_t *bytes, uint64_t length, uint64_t *ret_at);
 
 /* read.c */
 /* Reads into each target: what is buffered, what was read ahead (use_cache), the rest from the disks. */

@@ -238,6 +238,8 @@ int io__run(struct io *io, enum disk_op op)
 	struct disk_queue *q = queue_of(io);
 	int failed = 0;
 
+	if (!io->no_memory && !io->piece_count)
+		return 0;
 	if (io->no_memory || !q || !requests_room(io))
 		return ERR_MEMORY;
 	io__sort(io);

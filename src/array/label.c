@@ -47,7 +47,7 @@ enum {
 	AT_LOG_ID = 240,
 	AT_LOG_DISK_BYTES = 256,
 	AT_LOG_SEQUENCE = 264,
-	AT_LOST_MEMBERS = 272,
+	AT_FIXED_END = 272,
 	AT_CONCAT = 512,
 	AT_MEMBERS = 2560,
 	AT_CRC = LABEL_BYTES - 4,
@@ -57,7 +57,7 @@ enum {
 	ENTRY_REBUILT = 32,
 	ENTRY_STATE = 40,
 };
-_Static_assert(AT_LOST_MEMBERS + LAYOUT_DISKS_MAX / 8 <= AT_CONCAT, "the fixed part ends before the tables");
+_Static_assert(AT_FIXED_END <= AT_CONCAT, "the fixed part ends before the tables");
 _Static_assert(AT_CONCAT + LAYOUT_DISKS_MAX * 8 == AT_MEMBERS, "the tables are next to each other");
 _Static_assert(AT_MEMBERS + LAYOUT_DISKS_MAX * ENTRY_BYTES <= AT_CRC, "the members fit");
 _Static_assert(LABEL_OFFSET + 2 * LABEL_BYTES <= FRONT_BYTES, "both slots fit in front of the map");
@@ -122,7 +122,6 @@ void label__pack(const struct label *l, uint8_t bytes[LABEL_BYTES])
 	memcpy(p + AT_LOG_ID, l->log_id, ID_BYTES);
 	put_le64(p + AT_LOG_DISK_BYTES, l->log_disk_bytes);
 	put_le64(p + AT_LOG_SEQUENCE, l->log_sequence);
-	memcpy(p + AT_LOST_MEMBERS, l->lost_members, sizeof l->lost_members);
 	for (unsigned i = 0; i < LAYOUT_DISKS_MAX; i++)
 		put_le64(p + AT_CONCAT + 8 * i, l->layout.concat_bytes[i]);
 	for (unsigned i = 0; i < l->member_count; i++) {
@@ -235,7 +234,6 @@ int label__unpack(const uint8_t bytes[LABEL_BYTES], struct label *ret, struct er
 	memcpy(l->log_id, p + AT_LOG_ID, ID_BYTES);
 	l->log_disk_bytes = get_le64(p + AT_LOG_DISK_BYTES);
 	l->log_sequence = get_le64(p + AT_LOG_SEQUENCE);
-	memcpy(l->lost_members, p + AT_LOST_MEMBERS, sizeof l->lost_members);
 	unpack_layout(p, &l->layout);
 	rc = name_check(l->name, err);
 	if (!rc && (p[AT_HOLE] > ARRAY_HOLE_BITMAP || p[AT_ROLE] > LABEL_SOURCE))

@@ -182,17 +182,27 @@ static bool row_vouched(struct pass *p, struct pass_row *r, uint64_t bytes)
 	return parity_verify(r->lr.data, r->lr.parity, bytes, (void **)r->columns, &column);
 }
 
-static void row_lost(struct pass *p, struct pass_row *r)
+/*
+ * Bytes of data columns are gone: poison stands for them from now on, in parity too. A row that was dirty stays so until
+ * that is on the disks; one that is thought clean must be marked before.
+ */
+static void row_lose(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t hi)
 {
-	struct array *a = p->array;
-	os_scoped_lock(&a->lock);
-
-	map__lose(a, r->row);
 	for (unsigned c = 0; c < r->lr.data; c++)
-		if (bit(r->failed | r->bad, c))
-			a->label.lost_members[r->lr.disk[c] / 8] |= (uint8_t)(1u << r->lr.disk[c] % 8);
-	a->labels_dirty = true;
-	r->state = ROW_LOST;
+		if (bit(r->failed | r->bad, c)) {
+			poison__fill(p->array, r->columns[c], hi - lo);
+			if (bit(r->bad, c))
+				column_write(p, r, c, r->columns[c], lo, hi);
+		}
+	make_parity(p, r, hi - lo);
+	for (unsigned c = r->lr.data; c < r->lr.data + r->lr.parity; c++) {
+		memcpy(r->columns[c], p->made[c - r->lr.data], hi - lo);
+		if (!bit(r->failed, c))
+			column_write(p, r, c, r->columns[c], lo, hi);
+	}
+	os_scoped_lock(&p->array->lock);
+	map__lose(p->array, r->row);
+	p->lost = true;
 }
 
 static void row_resync(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t hi)
@@ -201,7 +211,7 @@ static void row_resync(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t
 
 	if ((r->failed | r->bad) & data) {
 		if (!row_vouched(p, r, hi - lo))
-			row_lost(p, r);
+			row_lose(p, r, lo, hi);
 		return;
 	}
 	make_parity(p, r, hi - lo);
@@ -238,7 +248,7 @@ static int row_check(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t h
 				column_write(p, r, c, r->columns[c], lo, hi);
 		return rc;
 	}
-	if (r->bad || r->failed || r->state == ROW_LOST)
+	if (r->bad || r->failed)
 		return 0;
 	make_parity(p, r, bytes);
 	bool same = true;
@@ -276,18 +286,28 @@ static int row_rebuild(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t
 		r->failed |= (uint64_t)1 << mine;
 		failed_flags(r, failed);
 		int rc = parity_recover(r->lr.data, r->lr.parity, hi - lo, (void **)r->columns, failed, NULL);
-		if (rc == ERR_LOST) { /* a second disk cannot read its part: the rest of the array must not go with it */
-			row_lost(p, r);
-			for (unsigned c = 0; c < r->lr.data + r->lr.parity; c++)
-				if (failed[c])
-					memset(r->columns[c], 0, hi - lo);
-		} else if (rc) {
+		if (rc == ERR_LOST) /* a second disk cannot read its part: the rest of the array must not go with it */
+			row_lose(p, r, lo, hi);
+		else if (rc)
 			return error_set(err, rc, "array %s, row %llu cannot be recovered", a->label.name, (unsigned long long)r->row);
-		}
 	}
-	/* What is recovered for a lost column agrees with parity; reading it fails until the row is written whole. */
 	io__piece(p->io, p->member * 2, a->label.data_offset + r->lr.offset_bytes + lo, r->columns[mine], hi - lo, 0);
 	return 0;
+}
+
+/* The map says lost of what is about to be poisoned. */
+static int lost_note(struct pass *p, struct error *err)
+{
+	struct array *a = p->array;
+	struct io *io = io__get(a, err);
+	int rc = io ? 0 : ERR_MEMORY;
+
+	os_mutex_lock(&a->lock);
+	if (!rc)
+		rc = map__sync(a, io, false, false, err);
+	os_mutex_unlock(&a->lock);
+	io__put(a, io);
+	return rc;
 }
 
 static int slice_parity(struct pass *p, unsigned count, uint64_t lo, uint64_t hi, struct error *err)
@@ -311,6 +331,7 @@ static int slice_parity(struct pass *p, unsigned count, uint64_t lo, uint64_t hi
 			break;
 	}
 	io__reset(p->io);
+	p->lost = false;
 	for (unsigned i = 0; i < count && !rc; i++) {
 		struct pass_row *r = &p->rows[i];
 
@@ -323,6 +344,8 @@ static int slice_parity(struct pass *p, unsigned count, uint64_t lo, uint64_t hi
 		else
 			rc = row_check(p, r, lo, hi, err);
 	}
+	if (!rc && p->lost && p->kind == PASS_REBUILD)
+		rc = lost_note(p, err);
 	return rc ? rc : pass_write(p, err);
 }
 
@@ -340,7 +363,7 @@ static void rows_prepare(struct pass *p, uint64_t first, unsigned count)
 		r->failed = r->bad = 0;
 		r->mismatch = false;
 		r->state = a->redundant ? ROW_ACTUAL(a->map[r->row]) : ROW_CLEAN;
-		if (r->state == ROW_PROMISED)
+		if (r->state == ROW_PROMISED || (a->redundant && row__is_dirty(a->map[r->row])))
 			r->state = ROW_DIRTY;
 		if (!a->layout.parity) {
 			r->wanted = r->state != ROW_NEVER && (p->kind != PASS_RESYNC || r->state == ROW_DIRTY);
@@ -456,9 +479,19 @@ static int copies_rebuild(struct pass *p, struct copies *c, uint64_t row, uint64
 			from = i;
 	if (rc)
 		return rc;
-	if (from == UINT32_MAX)
-		return error_set(err, ERR_LOST, "array %s: no copy of the %llu bytes at %llu of member %u can be read", p->array->label.name,
+	if (from == UINT32_MAX && !p->array->redundant)
+		return error_set(err, ERR_LOST, "array %s: the %llu bytes at %llu of member %u cannot be read", p->array->label.name,
 				 (unsigned long long)bytes, (unsigned long long)c->at[mine].offset_bytes, p->member);
+	if (from == UINT32_MAX) { /* no copy can be read: the rest of the array must not go with it */
+		from = mine;
+		poison__fill(p->array, c->bytes[mine], bytes);
+		os_mutex_lock(&p->array->lock);
+		map__lose(p->array, row);
+		os_mutex_unlock(&p->array->lock);
+		rc = lost_note(p, err);
+		if (rc)
+			return rc;
+	}
 	io__reset(p->io);
 	io__piece(p->io, p->member * 2, p->array->label.data_offset + c->at[mine].offset_bytes, c->bytes[from], bytes, 0);
 	return pass_write(p, err);

@@ -200,37 +200,38 @@ static bool part_place_copies(struct array *a, struct io *io, struct part *p, ui
 	return true;
 }
 
-static bool is_lost(const struct array *a, uint64_t row, unsigned member)
-{
-	return a->redundant && ROW_ACTUAL(a->map[row]) == ROW_LOST && a->label.lost_members[member / 8] >> member % 8 & 1;
-}
-
 static unsigned column_of(const struct array *a, const struct layout_row *lr, const struct part *p)
 {
 	return (unsigned)((p->offset_bytes - lr->row * a->row_bytes) / a->layout.chunk_bytes);
 }
 
-static int lost_error(const struct array *a, uint64_t row, unsigned member, struct error *err)
+/* Of a row that is lost, some sectors may hold poison instead of data. */
+static int part_trust(const struct array *a, const struct part *p, struct error *err)
 {
+	uint64_t at;
+
+	if (!p->lost || !poison__find(a, p->bytes, p->length, &at))
+		return 0;
 	return error_set(err, ERR_LOST,
-			 "array %s, row %llu: the part on member %u (%s) is lost: power and the member failed together while the row was written; "
-			 "writing the row whole clears this",
-			 a->label.name, (unsigned long long)row, member, a->members[member].name);
+			 "array %s: the sector at %llu (row %llu) is lost: more failed at once than redundancy makes up for, while its row was "
+			 "written or rebuilt; writing it again gives it new bytes",
+			 a->label.name, (unsigned long long)(p->offset_bytes + at), (unsigned long long)p->row);
 }
 
 /* Decides for a part where it comes from. With the lock held. */
-static int part_place(struct array *a, struct io *io, size_t index, uint64_t region, struct error *err)
+static void part_place(struct array *a, struct io *io, size_t index, uint64_t region)
 {
 	struct part *p = &io->parts[index];
 	struct candidate c = {0};
 	bool there;
 
 	if (p->kind == PART_DONE)
-		return 0;
+		return;
+	p->lost = a->redundant && ROW_ACTUAL(a->map[p->row]) == ROW_LOST;
 	if (a->redundant && ROW_ACTUAL(a->map[p->row]) == ROW_NEVER) {
 		p->kind = PART_ZERO;
 		a->counters.zero_read_bytes += p->length;
-		return 0;
+		return;
 	}
 	if (a->layout.parity) {
 		struct layout_row lr;
@@ -239,8 +240,6 @@ static int part_place(struct array *a, struct io *io, size_t index, uint64_t reg
 		unsigned column = column_of(a, &lr, p);
 		c = (struct candidate){.member = lr.disk[column], .at = lr.offset_bytes + p->offset_bytes % a->layout.chunk_bytes};
 		there = road_reads(&io->roads[c.member], p->row);
-		if (is_lost(a, p->row, c.member))
-			return lost_error(a, p->row, c.member, err);
 	} else {
 		there = part_place_copies(a, io, p, region, &c);
 	}
@@ -250,7 +249,6 @@ static int part_place(struct array *a, struct io *io, size_t index, uint64_t reg
 		io__piece(io, c.member * 2 + road_reads_source(&io->roads[c.member], p->row), a->label.data_offset + c.at, p->bytes, p->length,
 			  (uint32_t)index);
 	}
-	return 0;
 }
 
 /* --- recovery ------------------------------------------------------------------------------------------------------------------------ */
@@ -419,6 +417,8 @@ static int parts_read(struct array *a, struct io *io, struct error *err)
 			memset(p->bytes, 0, p->length);
 		else if (p->kind == PART_RECOVER || p->kind == PART_FAILED)
 			rc = part_recover(a, io, p, err);
+		if (!rc)
+			rc = part_trust(a, p, err);
 	}
 	return rc;
 }
@@ -473,8 +473,8 @@ static int round_read(struct array *a, struct io *io, const struct target *targe
 	a->active_reads[turn]++;
 	io__roads(a, io);
 	memset(io->planned, 0, a->member_count * sizeof *io->planned);
-	for (size_t i = 0; i < io->part_count && !rc; i++) {
-		rc = part_place(a, io, i, region, err);
+	for (size_t i = 0; i < io->part_count; i++) {
+		part_place(a, io, i, region);
 		if (io->parts[i].kind == PART_DISK)
 			from_disk += io->parts[i].length;
 	}

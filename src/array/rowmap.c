@@ -6,7 +6,8 @@
  *      fresh    a first write may be under way             never: nothing in it was promised yet
  *      clean    parity and copies agree                    nothing to do
  *      dirty    they may not                               made to agree
- *      lost     dirty, and a member was missing            the missing member's column cannot be read
+ *      lost     it was dirty and a member was missing      some sectors may hold poison (poison.c)
+ *               (or lost and dirty: lost, being written)
  *
  * Memory knows exactly (ROW_ACTUAL); the disks may say fresh of a row that is never and dirty of one that is clean,
  * never the reverse. That is ARRAY-2: before a write of a row starts, the disks say fresh or dirty of it; after a
@@ -41,7 +42,8 @@ int map__open(struct array *a, struct error *err)
 	if (!a->redundant)
 		return 0;
 	a->map = calloc(a->row_count, 1);
-	a->blocks = calloc(a->label.map_blocks, sizeof *a->blocks);
+	a->block_count = map__blocks(a->row_count);
+	a->blocks = calloc(a->block_count, sizeof *a->blocks);
 	a->map_image = aligned_alloc(DISK_BUFFER_ALIGN, IMAGES * BLOCK_BYTES);
 	if (!a->map || !a->blocks || !a->map_image)
 		return error_set(err, ERR_MEMORY, "out of memory for the map of %llu rows", (unsigned long long)a->row_count);
@@ -140,6 +142,12 @@ static void block_take(struct array *a, uint64_t block, const uint8_t *image)
 		durable_set(&a->map[block * MAP_ROWS_OF_BLOCK + i], image_row(image, i));
 }
 
+void map__doubt(struct array *a)
+{
+	for (uint64_t block = 0; block < a->block_count; block++)
+		a->blocks[block].unwritten = a->blocks[block].behind = a->blocks[block].generation > 0;
+}
+
 int map__load(struct array *a, struct io *io, struct error *err)
 {
 	if (!a->redundant)
@@ -147,7 +155,7 @@ int map__load(struct array *a, struct io *io, struct error *err)
 	scoped_free uint8_t *buffer = aligned_alloc(DISK_BUFFER_ALIGN, (size_t)a->member_count * 2 * BLOCK_BYTES);
 	if (!buffer)
 		return error_set(err, ERR_MEMORY, "out of memory for reading the map");
-	for (uint64_t block = 0; block < a->label.map_blocks; block++) {
+	for (uint64_t block = 0; block < a->block_count; block++) {
 		io__reset(io);
 		for (unsigned m = 0; m < a->member_count; m++)
 			for (unsigned side = 0; side < 2; side++) {
@@ -175,10 +183,10 @@ int map__load(struct array *a, struct io *io, struct error *err)
 	for (uint64_t row = 0; row < a->row_count; row++) {
 		enum row_state s = ROW_DURABLE(a->map[row]);
 
-		actual_set(&a->map[row], s == ROW_FRESH ? ROW_NEVER : s);
-		a->rows_lost += s == ROW_LOST;
+		actual_set(&a->map[row], s == ROW_FRESH ? ROW_NEVER : s == ROW_LOST_DIRTY ? ROW_LOST : s);
+		a->rows_lost += ROW_ACTUAL(a->map[row]) == ROW_LOST;
 	}
-	for (uint64_t block = 0; block < a->label.map_blocks; block++)
+	for (uint64_t block = 0; block < a->block_count; block++)
 		a->blocks[block].behind = true;
 	return 0;
 }
@@ -248,7 +256,10 @@ static bool needs_mark(uint8_t row)
 		/* Fresh will do while nothing in the row is promised; a flush that runs has cleared the mark. */
 		if (ROW_DURABLE(row) == ROW_FRESH)
 			return !(row & ROW_TOUCHED);
-		return ROW_DURABLE(row) != ROW_DIRTY && ROW_DURABLE(row) != ROW_LOST;
+		/* Lost, and written whole by way of the log: a further write whole by way of the map. */
+		return ROW_DURABLE(row) != ROW_DIRTY && ROW_DURABLE(row) != ROW_LOST_DIRTY;
+	case ROW_LOST:
+		return ROW_DURABLE(row) != ROW_LOST_DIRTY;
 	default:
 		return false;
 	}
@@ -264,8 +275,14 @@ static bool any_needs_mark(const struct array *a, const uint64_t *rows, unsigned
 
 static uint8_t mark_of(uint8_t row)
 {
-	return (uint8_t)(ROW_ACTUAL(row) == ROW_NEVER ? ROW_FRESH : ROW_ACTUAL(row) == ROW_LOST ? ROW_LOST : ROW_DIRTY);
+	if (ROW_ACTUAL(row) == ROW_DIRTY && ROW_DURABLE(row) == ROW_LOST)
+		return ROW_LOST_DIRTY;
+	return (uint8_t)(ROW_ACTUAL(row) == ROW_NEVER ? ROW_FRESH : ROW_ACTUAL(row) == ROW_LOST ? ROW_LOST_DIRTY : ROW_DIRTY);
 }
+
+/* Rows that are dirty lose a column when a member goes with the power, or is away already. So none is dirty without need
+ * where that must not be (`log`) or is at hand (degraded). */
+static bool careful(const struct array *a) { return a->journal || a->degraded; }
 
 /*
  * Marks rows in `states`, which holds the states of one block from `base`, as far ahead as it pays. Fresh costs nothing
@@ -282,7 +299,7 @@ static void mark_ahead(struct array *a, uint8_t *states, uint64_t base, uint64_t
 				states[i] = ROW_FRESH;
 		return;
 	}
-	if (!a->journal || stream) {
+	if (ROW_ACTUAL(a->map[row]) != ROW_LOST && (!careful(a) || (stream && !a->degraded))) {
 		bool goes_on = row + AHEAD_LEAST >= a->set_ahead_next && row <= a->set_ahead_next + 4 * AHEAD_LEAST;
 
 		uint64_t most = a->journal ? AHEAD_DIRTY_LOG_MAX : AHEAD_DIRTY_MAX;
@@ -329,7 +346,7 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 			}
 		if (!changed)
 			continue;
-		if (stream)
+		if (stream && !a->degraded)
 			mark_waiting(a, states, block);
 		/* The generation counts when the write fails too: it may be there in part. */
 		block_pack(a, block, ++a->blocks[block].generation, states, a->map_image + block_count * BLOCK_BYTES);
@@ -343,8 +360,10 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 	os_mutex_lock(&a->lock);
 	for (unsigned b = 0; b < block_count; b++) {
 		a->blocks[blocks[b]].behind = true;
-		if (!rc)
+		if (!rc) {
 			block_take(a, blocks[b], a->map_image + b * BLOCK_BYTES);
+			a->blocks[blocks[b]].unwritten = false;
+		}
 	}
 	return rc;
 }
@@ -408,7 +427,7 @@ void map__done(struct array *a, uint64_t row, bool whole)
 	struct map_block *block = &a->blocks[row / MAP_ROWS_OF_BLOCK];
 
 	*b &= (uint8_t)~ROW_IN_FLIGHT;
-	if (ROW_ACTUAL(*b) == ROW_LOST && whole) {
+	if (ROW_ACTUAL(*b) == ROW_LOST && whole) { /* DURABLE stays lost, so a crash takes it back there */
 		a->rows_lost--;
 		actual_set(b, ROW_DIRTY);
 		*b |= ROW_TOUCHED;
@@ -437,7 +456,7 @@ void map__cured(struct array *a, uint64_t row)
 
 void map__flush_begin(struct array *a)
 {
-	for (uint64_t block = 0; a->redundant && block < a->label.map_blocks; block++) {
+	for (uint64_t block = 0; a->redundant && block < a->block_count; block++) {
 		if (!a->blocks[block].attention)
 			continue;
 		for (uint8_t *b = a->map + block * MAP_ROWS_OF_BLOCK, *end = b + block_rows(a, block); b < end; b++) {
@@ -455,7 +474,7 @@ void map__flush_begin(struct array *a)
 
 void map__flush_end(struct array *a)
 {
-	for (uint64_t block = 0; a->redundant && block < a->label.map_blocks; block++) {
+	for (uint64_t block = 0; a->redundant && block < a->block_count; block++) {
 		bool still = false;
 
 		if (!a->blocks[block].attention)
@@ -478,15 +497,15 @@ static enum row_state sync_target(const struct array *a, uint8_t b, bool all, bo
 
 	*must = false;
 	if (s == ROW_CLEAN && d != ROW_CLEAN) {
-		*must = d != ROW_DIRTY || all || a->journal;
+		*must = d != ROW_DIRTY || all || careful(a);
 		return ROW_CLEAN;
 	}
 	if (s == ROW_PROMISED && d == ROW_FRESH) {
 		*must = true;
 		return ROW_DIRTY;
 	}
-	if (s == ROW_LOST && d != ROW_LOST) {
-		*must = true;
+	if (s == ROW_LOST && d != ROW_LOST && !(b & (ROW_IN_FLIGHT | ROW_TOUCHED))) {
+		*must = d != ROW_LOST_DIRTY || all || careful(a);
 		return ROW_LOST;
 	}
 	if (s == ROW_NEVER && d != ROW_NEVER && whole && !(b & ROW_IN_FLIGHT)) {
@@ -507,12 +526,12 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 	while (a->map_busy)
 		array__wait(a);
 	a->map_busy = true;
-	while (block < a->label.map_blocks && !rc) {
+	while (block < a->block_count && !rc) {
 		unsigned count = 0;
 
-		for (; block < a->label.map_blocks && count < IMAGES; block++) {
+		for (; block < a->block_count && count < IMAGES; block++) {
 			uint64_t base = block * MAP_ROWS_OF_BLOCK;
-			bool must = false, any = false;
+			bool must = false, any = a->blocks[block].unwritten;
 
 			if (!a->blocks[block].behind)
 				continue;
@@ -524,6 +543,7 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 			if (!any)
 				continue;
 			block_pack(a, block, ++a->blocks[block].generation, states, a->map_image + count * BLOCK_BYTES);
+			a->blocks[block].unwritten = true;
 			/* At once: who wants to write a row that is on its way to clean must see that it needs a mark. */
 			block_take(a, block, a->map_image + count * BLOCK_BYTES);
 			blocks[count++] = block;
@@ -533,14 +553,16 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 		os_mutex_unlock(&a->lock);
 		rc = images_write(a, io, blocks, count, err);
 		os_mutex_lock(&a->lock);
-		for (unsigned i = 0; i < count && rc; i++)
-			a->blocks[blocks[i]].behind = true;
+		for (unsigned i = 0; i < count; i++) {
+			a->blocks[blocks[i]].unwritten = rc != 0;
+			a->blocks[blocks[i]].behind |= rc != 0;
+		}
 	}
 	a->map_busy = false;
 	if (all)
 		a->map_lazy = rc != 0;
 	array__settle(a);
-	return rc;
+	return rc ? rc : array__broken(a, err);
 }
 
 int map__give(struct array *a, unsigned member, struct error *err)
@@ -553,7 +575,7 @@ int map__give(struct array *a, unsigned member, struct error *err)
 	while (a->map_busy)
 		array__wait(a);
 	a->map_busy = true;
-	for (uint64_t block = 0; a->redundant && block < a->label.map_blocks && !rc; block++) {
+	for (uint64_t block = 0; a->redundant && block < a->block_count && !rc; block++) {
 		uint8_t states[MAP_ROWS_OF_BLOCK];
 		uint64_t generation = a->blocks[block].generation;
 

@@ -271,7 +271,10 @@ static int chunks_batch_run(struct array *a, struct batch *b, struct io *io, str
 	io__roads(a, io);
 	for (unsigned i = 0; i < b->count; i++)
 		b->never[i] = a->redundant && ROW_ACTUAL(a->map[b->numbers[i]]) == ROW_NEVER;
+	rc = array__broken(a, err); /* if it is not, every chunk has a place */
 	os_mutex_unlock(&a->lock);
+	if (rc)
+		return rc;
 	for (unsigned i = 0; i < b->count; i++)
 		row_pieces(a, io, b->rows[i], b->never[i]);
 	return batch__write(a, io, err);
