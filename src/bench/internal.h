@@ -13,6 +13,9 @@ static inline uint64_t mix_u64(uint64_t v)
 	return v ^ (v >> 31);
 }
 
+/* As stats_interval, of the mean: what one phase reports is the mean of its windows. */
+void stats_interval_mean(const double *values, size_t count, uint64_t seed, double ret_interval[2]);
+
 /* --- payload.c --------------------------------------------------------------------------------------------------- */
 
 #define PAYLOAD_UNIT 4096u
@@ -130,6 +133,7 @@ uint64_t evidence_thread_cpu_ns(void);
 /* --- steady.c ---------------------------------------------------------------------------------------------------- */
 
 #define STEADY_WINDOWS_MAX 64
+#define STEADY_ROUNDS 6
 
 struct steady {
 	bool steady, step;
@@ -139,6 +143,7 @@ struct steady {
 };
 /* Takes the slope out that the zones of a rotating disk explain: rate = r·(1 − s·position), 0 ≤ s ≤ 0.6. */
 void steady_flatten(double *rates, const double *positions, unsigned count);
+unsigned steady_rounds(const double *rates, unsigned count, double ret_rounds[STEADY_ROUNDS]);
 void steady_judge(const double *rates, unsigned count, struct steady *ret);
 /* A step counts from `burst_least` windows on: a drive's own cache fills in less. */
 void steady_step(const double *rates, unsigned count, unsigned burst_least, struct steady *ret);

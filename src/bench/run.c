@@ -283,19 +283,19 @@ static void windows_cut(const struct cell_run *run, const struct window_source *
 	for (unsigned i = 0; i < ret->count && sum > 0; i++)
 		ret->rates[i] *= rate_of(r) * ret->count / sum;
 
-	double flat[STEADY_WINDOWS_MAX];
+	double flat[STEADY_WINDOWS_MAX], rounds[STEADY_ROUNDS];
 	memcpy(flat, ret->rates, ret->count * sizeof(flat[0]));
 	if (zones)
 		steady_flatten(flat, ret->positions, ret->count);
-	steady_judge(flat, ret->count, &ret->steady);
-	stats_interval(flat, ret->count, w->seed, ret->interval);
+	stats_interval_mean(flat, ret->count, w->seed, ret->interval);
+	steady_judge(rounds, steady_rounds(flat, ret->count, rounds), &ret->steady);
 }
 
 static bool windows_are_good(const struct windows *w)
 {
-	double median = stats_median(w->rates, w->count);
+	double middle = (w->interval[0] + w->interval[1]) / 2;
 
-	return w->steady.steady && !w->steady.step && (w->interval[1] - w->interval[0]) / 2 <= NARROW * median;
+	return w->steady.steady && !w->steady.step && (w->interval[1] - w->interval[0]) / 2 <= NARROW * middle;
 }
 
 /*

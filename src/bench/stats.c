@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench.h"
+#include "internal.h"
 
 #define BOOTSTRAP_ROUNDS 2000
 #define EXACT_BELOW 8
@@ -50,15 +50,24 @@ double stats_mad(const double *values, size_t count)
 	return median_of_sorted(distances, count);
 }
 
+static double mean_of(const double *v, size_t count)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += v[i];
+	return sum / (double)count;
+}
+
 /* One value has no spread that could be known: the interval is NAN then. */
-void stats_interval(const double *values, size_t count, uint64_t seed, double ret_interval[2])
+static void bootstrap(const double *values, size_t count, uint64_t seed, bool of_mean, double ret_interval[2])
 {
 	ret_interval[0] = ret_interval[1] = NAN;
 	if (count < 2)
 		return;
-	scoped_free double *medians = malloc(BOOTSTRAP_ROUNDS * sizeof(*medians));
+	scoped_free double *figures = malloc(BOOTSTRAP_ROUNDS * sizeof(*figures));
 	scoped_free double *draw = malloc(count * sizeof(*draw));
-	if (!medians || !draw)
+	if (!figures || !draw)
 		return;
 
 	struct random random;
@@ -66,12 +75,29 @@ void stats_interval(const double *values, size_t count, uint64_t seed, double re
 	for (size_t round = 0; round < BOOTSTRAP_ROUNDS; round++) {
 		for (size_t i = 0; i < count; i++)
 			draw[i] = values[random_below(&random, count)];
-		qsort(draw, count, sizeof(*draw), by_value);
-		medians[round] = median_of_sorted(draw, count);
+		if (!of_mean)
+			qsort(draw, count, sizeof(*draw), by_value);
+		figures[round] = of_mean ? mean_of(draw, count) : median_of_sorted(draw, count);
 	}
-	qsort(medians, BOOTSTRAP_ROUNDS, sizeof(*medians), by_value);
-	ret_interval[0] = medians[BOOTSTRAP_ROUNDS * 25 / 1000];
-	ret_interval[1] = medians[BOOTSTRAP_ROUNDS * 975 / 1000 - 1];
+	qsort(figures, BOOTSTRAP_ROUNDS, sizeof(*figures), by_value);
+	ret_interval[0] = figures[BOOTSTRAP_ROUNDS * 25 / 1000];
+	ret_interval[1] = figures[BOOTSTRAP_ROUNDS * 975 / 1000 - 1];
+}
+
+void stats_interval(const double *values, size_t count, uint64_t seed, double ret_interval[2])
+{
+	bootstrap(values, count, seed, false, ret_interval);
+}
+
+/* Resampling n values gives a variance that is (n - 1)/n of the right one, which for few windows matters. */
+void stats_interval_mean(const double *values, size_t count, uint64_t seed, double ret_interval[2])
+{
+	bootstrap(values, count, seed, true, ret_interval);
+	if (count < 2)
+		return;
+	double mean = mean_of(values, count), wider = sqrt((double)count / (double)(count - 1));
+	ret_interval[0] = mean - (mean - ret_interval[0]) * wider;
+	ret_interval[1] = mean + (ret_interval[1] - mean) * wider;
 }
 
 /* --- Mann-Whitney ------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /*
- * Whether a rate is steady: the rule of SNIA's solid state performance test specification on the last five windows
+ * Whether a rate is steady: the rule of SNIA's solid state performance test specification on the last five rounds
  * (greatest minus smallest at most 20 % of their mean, and the least-squares slope over the four steps at most 10 %
  * of it), and a search for one step, which is what a full flash cache or a shingled disk looks like.
  */
@@ -48,6 +48,20 @@ void steady_flatten(double *rates, const double *positions, unsigned count)
 	double after = mean_of(rates, count);
 	for (unsigned i = 0; i < count; i++)
 		rates[i] *= before / after;
+}
+
+/* The rule is on rounds that are long; windows too short for it are taken together, parts of them by their share. */
+unsigned steady_rounds(const double *rates, unsigned count, double ret_rounds[STEADY_ROUNDS])
+{
+	unsigned rounds = min_of(count, (unsigned)STEADY_ROUNDS);
+
+	for (unsigned r = 0; r < rounds; r++) {
+		double from = (double)r * count / rounds, to = (double)(r + 1) * count / rounds, sum = 0;
+		for (unsigned i = (unsigned)from; i < count && i < to; i++)
+			sum += rates[i] * (fmin(to, i + 1.0) - fmax(from, i));
+		ret_rounds[r] = sum / (to - from);
+	}
+	return rounds;
 }
 
 void steady_judge(const double *rates, unsigned count, struct steady *ret)

@@ -389,18 +389,18 @@ static void judge_steady(const struct judge *j, struct cell *cell)
 			s->burst, s->sustained, s->sustained / s->burst);
 	else if (!s->steady)
 		cell_note(cell, VERDICT_NOT_STEADY,
-			"last five windows: range %.0f %% of the mean (limit 20), slope %.0f %% (limit 10)",
+			"last five rounds: range %.0f %% of the mean (limit 20), slope %.0f %% (limit 10)",
 			s->range * 100, fabs(s->slope) * 100);
 
-	double median = stats_median(cell->samples, cell->sample_count);
+	double middle = j->interval_from_windows ? cell->mb_per_s : stats_median(cell->samples, cell->sample_count);
 	double half = (cell->interval[1] - cell->interval[0]) / 2;
 	if (isnan(half))
 		cell_note(cell, VERDICT_UNSTABLE, "one sample: nothing says how far it can be trusted");
-	else if (half > INTERVAL_MAX * median)
+	else if (half > INTERVAL_MAX * middle)
 		cell_note(cell, VERDICT_UNSTABLE,
-			"95 %% interval of the median %.1f to %.1f MB/s over %u %s: \u00b1%.1f %% (limit 5)",
-			cell->interval[0], cell->interval[1], cell->sample_count,
-			j->interval_from_windows ? "windows" : "repeats", half / median * 100);
+			"95 %% interval of the %s %.1f to %.1f MB/s over %u %s: \u00b1%.1f %% (limit 5)",
+			j->interval_from_windows ? "mean" : "median", cell->interval[0], cell->interval[1],
+			cell->sample_count, j->interval_from_windows ? "windows" : "repeats", half / middle * 100);
 }
 
 static void explain_efficiency(const struct judge *j, struct cell *cell)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "bench.h"
+#include "../../src/bench/internal.h"
 
 #define CLOSE(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
@@ -55,6 +55,29 @@ static void interval_coverage(void **state)
 	assert_in_range(held, 364, 396); /* 91 to 99 % */
 }
 
+/* Six normal-like values, mean ± 1.96 σ/√6 about 95 times in 100. */
+static void interval_of_the_mean_covers(void **state)
+{
+	struct random r;
+	unsigned held = 0;
+
+	random_seed(&r, 9);
+	for (unsigned set = 0; set < 400; set++) {
+		double v[6], interval[2];
+		for (unsigned i = 0; i < 6; i++) {
+			v[i] = 0;
+			for (unsigned k = 0; k < 12; k++)
+				v[i] += random_unit(&r);
+		}
+		stats_interval_mean(v, 6, set, interval);
+		held += interval[0] <= 6 && interval[1] >= 6;
+	}
+	assert_in_range(held, 352, 396); /* 88 to 99 %: few values know little of their own spread */
+	double one[2];
+	stats_interval_mean((double[]){5}, 1, 1, one);
+	assert_true(isnan(one[0]));
+}
+
 static void mann_whitney_exact(void **state)
 {
 	/* 20 choices of 3 of 6; the two extreme ones count: 2/20. */
@@ -92,6 +115,7 @@ int main(void)
 		cmocka_unit_test(median_and_mad),
 		cmocka_unit_test(interval_is_seeded_and_covers),
 		cmocka_unit_test(interval_coverage),
+		cmocka_unit_test(interval_of_the_mean_covers),
 		cmocka_unit_test(mann_whitney_exact),
 		cmocka_unit_test(mann_whitney_normal),
 	};

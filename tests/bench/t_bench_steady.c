@@ -63,6 +63,26 @@ static void the_snia_rule_at_its_edges(void **state)
 	assert_true(s.steady);
 }
 
+static void short_windows_are_judged_together(void **state)
+{
+	double rounds[STEADY_ROUNDS];
+	double v[30];
+	struct steady s;
+
+	for (unsigned i = 0; i < 30; i++)
+		v[i] = i % 2 ? 80 : 120; /* a ripple of windows that are too short */
+	assert_int_equal(steady_rounds(v, 30, rounds), 6);
+	assert_near(rounds[0], 104, 1e-9);
+	assert_near(rounds[1], 96, 1e-9);
+	steady_judge(rounds, 6, &s);
+	assert_true(s.steady);
+	assert_int_equal(steady_rounds(v, 9, rounds), 6);
+	assert_near(rounds[0], (120 + 0.5 * 80) / 1.5, 1e-9);
+	assert_near(rounds[1], (0.5 * 80 + 120) / 1.5, 1e-9);
+	assert_int_equal(steady_rounds(v, 3, rounds), 3);
+	assert_near(rounds[2], 120, 1e-9);
+}
+
 static void one_step_is_found_and_sized(void **state)
 {
 	struct steady s;
@@ -121,6 +141,7 @@ int main(void)
 		cmocka_unit_test(an_operation_is_spread_over_its_time),
 		cmocka_unit_test(widths_double_and_bytes_stay),
 		cmocka_unit_test(the_snia_rule_at_its_edges),
+		cmocka_unit_test(short_windows_are_judged_together),
 		cmocka_unit_test(one_step_is_found_and_sized),
 		cmocka_unit_test(zones_are_taken_out_but_not_decay),
 	};

@@ -54,7 +54,7 @@ struct cell {
 	double cpu_seconds, elapsed_s;
 	double samples[RESULT_SAMPLES_MAX]; /* MB/s of each repeat, or of each window when one phase was run */
 	unsigned sample_count;
-	double interval[2]; /* 95 % of the median of samples */
+	double interval[2]; /* 95 %: of the median of repeats, of the mean of windows */
 	uint64_t latency_p50_ns, latency_p95_ns, latency_p99_ns, latency_p999_ns, latency_max_ns;
 	uint64_t usable_bytes;
 	unsigned failures_survived;
