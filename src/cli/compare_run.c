@@ -8,7 +8,10 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-#define VIRTUAL_RANDOM_NS (10 * SECOND)     /* of a random test that goes by time */
+#define VIRTUAL_RANDOM_NS (3 * SECOND) /* of a random read that goes by time */
+#define BUFFERED_RANDOM_NS (2 * SECOND) /* of a random write: the same on both clocks of memory disks, for what a buffer takes
+					 * up at first weighs the more the shorter it is */
+#define VIRTUAL_OPERATIONS 32u /* at least, so that windows of a few 16 MiB blocks tell something */
 #define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
 #define SPAN_STEP_BYTES (16ull << 20)
 
@@ -65,9 +68,13 @@ int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_by
 
 		w->seed = c->seed;
 		w->minimum_ns = max_of(w->minimum_ns, least_ns);
-		/* By time. What a buffer takes up at first weighs on a short write, so it is as long on both clocks. */
-		if (w->duration_ns && w->random && !c->preset)
-			w->duration_ns = virtual || (c->all_memory && w->read_percent == 0) ? VIRTUAL_RANDOM_NS : least_ns;
+		if (w->duration_ns && w->random && !c->preset) {
+			w->duration_ns = virtual ? VIRTUAL_RANDOM_NS : least_ns;
+			if (c->all_memory && w->read_percent == 0)
+				w->duration_ns = BUFFERED_RANDOM_NS;
+		}
+		if (virtual && w->total_bytes && !c->preset)
+			w->total_bytes = max_of(w->total_bytes, VIRTUAL_OPERATIONS * w->block_bytes);
 		if (w->duration_ns)
 			w->duration_ns = max_of(w->duration_ns, least_ns);
 		if (virtual || !c->preset) {

@@ -282,20 +282,42 @@ static void say_use(const struct advisor *a, const struct use *use, double *scor
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------ */
 
+/* How many rows have a VALID cell of a test; ret_column is its place among the columns. */
+static unsigned valid_cells(const struct advisor *a, const char *test, const struct cell **ret_column)
+{
+	unsigned count = 0;
+
+	for (size_t k = 0; k < a->m.test_count; k++) {
+		if (strcmp(a->m.tests[k]->test, test) != 0)
+			continue;
+		*ret_column = a->m.tests[k];
+		for (size_t i = 0; i < a->m.row_count; i++) {
+			const struct cell *c = report__matrix_cell(&a->m, i, a->m.tests[k]);
+
+			count += c && cold(c);
+		}
+		break;
+	}
+	return count;
+}
+
+/* The test that stands for a figure: the first of its list that at least half of the rows have a VALID cell of, else
+ * the one that most have. */
 static void columns_choose(struct advisor *a)
 {
-	for (int f = 0; f < FIGURE_COUNT; f++)
-		for (unsigned t = 0; t < array_count(figures[f].tests) && figures[f].tests[t] && !a->column[f]; t++)
-			for (size_t k = 0; k < a->m.test_count && !a->column[f]; k++) {
-				if (strcmp(a->m.tests[k]->test, figures[f].tests[t]) != 0)
-					continue;
-				for (size_t i = 0; i < a->m.row_count && !a->column[f]; i++) {
-					const struct cell *c = report__matrix_cell(&a->m, i, a->m.tests[k]);
+	for (int f = 0; f < FIGURE_COUNT; f++) {
+		unsigned most = 0;
 
-					if (c && cold(c))
-						a->column[f] = a->m.tests[k];
-				}
+		for (unsigned t = 0; t < array_count(figures[f].tests) && figures[f].tests[t] && 2 * most < a->m.row_count; t++) {
+			const struct cell *column = NULL;
+			unsigned count = valid_cells(a, figures[f].tests[t], &column);
+
+			if (count > most) {
+				a->column[f] = column;
+				most = count;
 			}
+		}
+	}
 }
 
 static unsigned valid_rows(const struct result *r, const char *clock)

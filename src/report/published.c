@@ -205,7 +205,7 @@ static void row_ours(struct grid *g, const struct result *r, const char *clock, 
 	if (g->failed)
 		return;
 	report__grid_set(g, at, 0, TONE_BEST, "> Spindle");
-	report__grid_set(g, at, 1, TONE_BEST, "%s, %s clock", layout, clock);
+	report__grid_set(g, at, 1, TONE_BEST, "%s, %s", layout, clock);
 	for (unsigned i = 0; i < VALUE_COLUMNS; i++) {
 		const struct cell *c = values[i].test ? result_find(r, "array", layout, values[i].test, clock) : NULL;
 
@@ -257,7 +257,7 @@ int report_published_beside(const struct result *r, const char *clock, const cha
 
 	if (!rig)
 		return error_set(err, ERR_NOT_FOUND, "no rig \"%s\" among the published ones: %s", rig_preset, report_rigs());
-	report__grid_init(&g, 3, "Published figures, MB/s: %s %s, %s, %s GB RAM (%s)", rig[R_DISKS], rig[R_TYPE], rig[R_CPU], rig[R_RAM], rig[R_YEAR]);
+	report__grid_init(&g, 2, "Published figures, MB/s: %s %s, %s, %s GB RAM (%s)", rig[R_DISKS], rig[R_TYPE], rig[R_CPU], rig[R_RAM], rig[R_YEAR]);
 	columns_add(&g, s->columns >= WIDE_COLUMNS);
 	for (size_t f = 0; f < array_count(families); f++) {
 		for (size_t i = 0; i < report__published_results_rows; i++) {

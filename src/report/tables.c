@@ -315,15 +315,19 @@ void report__grid_space(struct grid *g, const struct matrix *m)
 
 /* --- what is not valid --------------------------------------------------------------------------------------------- */
 
+/* The reason of the verdict, and the names of what holds besides; JSON has all reasons. */
 static void note_print(const struct report_style *s, FILE *out, const char *row, const struct cell *c)
 {
 	char test[REPORT_TEXT_BYTES];
+	struct text also = {0};
 
-	if (c->note_count == 0)
-		report__paragraph(s, out, 4, "  * %s, %s: %s", row, report__test(c->test, test), verdict_names[c->verdict]);
-	for (unsigned i = 0; i < c->note_count; i++)
-		report__paragraph(s, out, 4, "  %c %s, %s: %s: %s", i ? ' ' : '*', row, report__test(c->test, test),
-				  verdict_names[c->notes[i].verdict], c->notes[i].reason);
+	for (unsigned i = 1; i < c->note_count; i++)
+		text_addf(&also, "%s%s", i > 1 ? ", " : " (also ", verdict_names[c->notes[i].verdict]);
+	if (c->note_count > 1)
+		text_addf(&also, ")");
+	report__paragraph(s, out, 4, "  * %s, %s: %s%s%s%s", row, report__test(c->test, test), verdict_names[c->verdict],
+			  c->note_count ? ": " : "", c->note_count ? c->notes[0].reason : "", also.bytes ? also.bytes : "");
+	text_release(&also);
 }
 
 static void list_not_valid(const struct matrix *m, const struct report_style *s, FILE *out)
