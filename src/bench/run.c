@@ -196,16 +196,17 @@ static void set_latency(struct cell_run *run)
 		c->latency_max_ns = histogram_max(run->latency);
 }
 
-#define DEVICE_SHARE_MIN 0.5        /* of the bytes: with less the disks say nothing of the rate */
-#define DEVICE_BUSY_SHARE 0.97      /* of what they moved: behind it drives empty their caches and last marks are set */
+#define DEVICE_SHARE_MIN 0.5 /* of the bytes: with less the disks say nothing of the rate */
+#define SETTLE_SHARE 0.1     /* of the time of the disks, at both ends: caches fill, and drain with the last marks */
 #define BURST_LEAST_NS 200000000u   /* a drive's own cache takes less to fill */
-#define DEVICE_WINDOW_NS 100000000u /* twenty looks at the counters */
+#define DEVICE_WINDOW_NS 150000000u /* thirty looks at the counters */
 #define NARROW 0.05
 
 /* What windows are cut from: what callers saw, or what the disks moved. */
 struct window_source {
 	const struct timeline *line;
-	uint64_t full_ns, end_ns; /* all were busy up to the first; nothing happened after the second */
+	uint64_t settled_ns, full_ns,
+		end_ns; /* all were busy between the first two; nothing happened after the third */
 	bool device;
 };
 
@@ -215,18 +216,6 @@ struct windows {
 	unsigned count;
 	struct steady steady;
 };
-
-static uint64_t time_of_share(const struct timeline *t, double share, uint64_t end_ns)
-{
-	double all = 0, sum = 0;
-	unsigned i = 0;
-
-	for (unsigned k = 0; k < TIMELINE_SLICES; k++)
-		all += t->bytes[k];
-	while (i < TIMELINE_SLICES && (sum += t->bytes[i]) < share * all)
-		i++;
-	return min_of((i + 1) * t->width_ns, end_ns);
-}
 
 static struct window_source source_callers(const struct phase_result *r)
 {
@@ -241,8 +230,11 @@ static bool source_devices(const struct phase_result *r, const struct workload *
 	if (r->device_bytes < DEVICE_SHARE_MIN * (double)r->bytes || !r->device_end_ns ||
 		(w->random && w->read_percent == 100))
 		return false;
-	uint64_t full_ns = time_of_share(&r->device_timeline, DEVICE_BUSY_SHARE, r->device_end_ns);
-	*ret = (struct window_source){&r->device_timeline, full_ns, r->device_end_ns, true};
+	*ret = (struct window_source){.line = &r->device_timeline,
+		.settled_ns = (uint64_t)(SETTLE_SHARE * (double)r->device_end_ns),
+		.full_ns = (uint64_t)((1 - SETTLE_SHARE) * (double)r->device_end_ns),
+		.end_ns = r->device_end_ns,
+		.device = true};
 	return true;
 }
 
@@ -251,7 +243,7 @@ static unsigned window_count(const struct workload *w, const struct window_sourc
 	unsigned each = w->random && w->block_bytes < ZONE_BLOCK_BYTES ? RANDOM_OPS_PER_WINDOW : OPS_PER_WINDOW;
 	uint64_t count = ops / each;
 	if (from->device) /* disks work in smaller pieces than callers: time alone sets how many windows there can be */
-		count = from->full_ns / (w->random ? BATCH_WINDOW_NS : DEVICE_WINDOW_NS);
+		count = (from->full_ns - from->settled_ns) / (w->random ? BATCH_WINDOW_NS : DEVICE_WINDOW_NS);
 	return (unsigned)max_of(min_of(count, (uint64_t)WINDOWS_MAX), (uint64_t)WINDOWS_MIN);
 }
 
@@ -269,6 +261,7 @@ static void windows_cut(const struct cell_run *run, const struct window_source *
 	timeline_windows(from->line, 0, from->full_ns, from->end_ns, fine, ret->rates, ignored);
 	steady_step(ret->rates, fine, burst_least, &ret->steady);
 	uint64_t from_ns = ret->steady.step ? (uint64_t)(ret->steady.at * (double)from->full_ns) : 0;
+	from_ns = max_of(from_ns, from->settled_ns);
 
 	ret->count = window_count(w, from, r->ops);
 	timeline_windows(from->line, from_ns, from->full_ns, from->end_ns, ret->count, ret->rates, ret->positions);
@@ -327,7 +320,7 @@ static double quiet_flush_share(const struct phase_result *r, const struct workl
 	uint64_t busy_ns = r->work_ns;
 
 	if (source_devices(r, w, &devices))
-		busy_ns = max_of(busy_ns, devices.full_ns);
+		busy_ns = max_of(busy_ns, devices.end_ns);
 	return r->elapsed_ns > busy_ns ? (double)(r->elapsed_ns - busy_ns) / (double)r->elapsed_ns : 0;
 }
 
