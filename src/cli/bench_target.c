@@ -59,8 +59,10 @@ static int measure_limits(struct run *run, const struct cli_disks *disks, struct
 			disks->disks, (unsigned)disks->count, &run->list[i], each, &run->limits[i], err);
 		if (code)
 			return code;
-		run->limits[i].model_mb_per_s =
-			run->limits[i].mb_per_s / (double)disks->count * model_disks(run->layout, &run->list[i]);
+		/* A bare disk is its own model. */
+		run->limits[i].model_mb_per_s = run->limits[i].mb_per_s;
+		if (run->layout)
+			run->limits[i].model_mb_per_s *= model_disks(run->layout, &run->list[i]) / (double)disks->count;
 	}
 	return 0;
 }
@@ -257,6 +259,7 @@ static int run_disk(struct run *run, const struct cli_disks *disks, struct error
 	run->layout_name = "single";
 	run->disks_name = traits->name;
 	code = code ? code : make_workloads(run, 1, traits->size_bytes, err);
+	code = code ? code : measure_limits(run, disks, err);
 	return code ? code : run_workloads(run, err);
 }
 

@@ -5,7 +5,7 @@ require_loop
 
 loops 8 64M
 # shellcheck disable=SC2086
-run compare --size 16MiB --layouts stripe,raid10,raid5 --tests write,read,randread-8k --yes $LOOPS
+run compare --budget 15s --size 16MiB --layouts stripe,raid10,raid5 --tests write,read,randread-8k --yes $LOOPS
 { [ "$status" -eq 0 ] || [ "$status" -eq 3 ]; } || { show; fail "status $status"; }
 for layout in stripe raid10 raid5; do
   grep -q "$layout" out || { show; fail "$layout is not in the table"; }

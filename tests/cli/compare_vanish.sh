@@ -3,7 +3,7 @@
 . "$(dirname "$0")/functions.sh"
 
 disks 4 64M
-run compare --size 16MiB --layouts raid5 --tests write,read --yes d1 d2 d3 d4+fault=vanish,nth=400 --json
+run compare --budget 10s --size 16MiB --layouts raid5 --tests write,read --yes d1 d2 d3 d4+fault=vanish,nth=400 --json
 case $status in
   0|1|3) ;;
   *) show; fail "status $status" ;;

@@ -26,10 +26,11 @@ done
 # The other way: an option that a page names is one that its verb takes.
 for verb in compare bench survey; do
   grep -oE -- '\*--[a-z0-9-]+\*' "$root/man/spindle-$verb.1.scd" | tr -d '*' | sort -u | while read -r option; do
-    run $verb "$option"
-    if grep -q "no option" err; then
-      run report "$option"
-      if [ $verb != compare ] || grep -q "no option" err; then
+    # With a value and a wrong option behind it, nothing ever runs.
+    run $verb "$option=x" --no-such-option
+    if grep -q -e "no option $option[; ]" err; then
+      run report "$option=x" --no-such-option
+      if [ $verb != compare ] || grep -q -e "no option $option;" err; then
         echo "$option in the page of $verb is no option"
       fi
     fi
