@@ -509,7 +509,7 @@ static int round_write(struct array *a, struct batch *b, struct io *io, struct e
 	}
 	if (io->no_memory)
 		return error_set(err, ERR_MEMORY, "array %s: out of memory for writing rows", a->label.name);
-	if (logged)
+	if (logged && !a->tuning.no_log_fault_for_tests)
 		rc = log__append(a, io, rows, row_count, &sequence, err);
 	if (!rc)
 		rc = batch__write(a, io, err);
@@ -543,24 +543,20 @@ static bool is_degraded(const struct array *a, uint64_t row, const struct io *io
 }
 
 /* With the lock held. */
-static bool goes_by_log(struct array *a, const struct batch *b, unsigned i, const struct io *io, bool stream)
+static bool goes_by_log(struct array *a, const struct batch *b, unsigned i, const struct io *io)
 {
-	uint8_t state = a->map[b->numbers[i]];
-
 	if (!a->journal || b->never[i])
 		return false;
 	if (log__holds(a, b->numbers[i]) || is_degraded(a, b->numbers[i], io))
 		return true;
-	if (ROW_ACTUAL(state) == ROW_DIRTY && ROW_DURABLE(state) == ROW_FRESH && state & ROW_TOUCHED)
-		return false; /* a crash takes the row back to never: nothing in it was promised */
-	return !stream;
+	/* Also rows whose first write is not flushed yet: a flush that comes meanwhile promises that one. */
+	return !b->stream;
 }
 
 int parity__batch_run(struct array *a, struct batch *b, struct io *io, struct error *err)
 {
 	uint64_t plain[BATCH_ROWS];
 	unsigned plain_count = 0;
-	uint64_t first = b->numbers[0];
 	int rc = 0;
 
 	if (!spans_open(a, b))
@@ -568,17 +564,14 @@ int parity__batch_run(struct array *a, struct batch *b, struct io *io, struct er
 	io__reset(io);
 	os_mutex_lock(&a->lock);
 	io__roads(a, io);
-	bool stream = b->full && (b->count * a->row_bytes >= STREAM_BYTES || (first == a->stream_next && first));
-	if (stream)
-		a->stream_next = first + b->count;
 	for (unsigned i = 0; i < b->count; i++) {
 		b->never[i] = ROW_ACTUAL(a->map[b->numbers[i]]) == ROW_NEVER;
-		b->logged[i] = goes_by_log(a, b, i, io, stream);
+		b->logged[i] = goes_by_log(a, b, i, io);
 		if (!b->logged[i])
 			plain[plain_count++] = b->numbers[i];
 	}
 	os_mutex_unlock(&a->lock);
-	rc = map__prepare(a, io, plain, plain_count, stream, err);
+	rc = map__prepare(a, io, plain, plain_count, b->stream, err);
 	b->at_row = 0;
 	b->at_byte = 0;
 	while (!rc && b->at_row < b->count) {

@@ -76,7 +76,7 @@ static uint64_t run_bytes(const struct array *a)
  */
 static bool run_grows(struct array *a, uint64_t first, uint64_t end)
 {
-	if (!a->journal || (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
+	if (!a->journal || first == a->stream_next || (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
 	    a->slot_spare_count < a->slot_count / 2)
 		return false;
 	const struct buf_row *head = buffer__find(a, first), *next = buffer__find(a, end);
@@ -112,6 +112,9 @@ static bool pick_run(struct array *a, struct batch *b)
 		}
 		for (uint64_t r = first; r < end; r++)
 			take(a, b, buffer__find(a, r));
+		b->stream = (end - first) * a->row_bytes >= STREAM_BYTES || (first && first == a->stream_next);
+		if (b->stream)
+			a->stream_next = end;
 		b->full = true;
 		return true;
 	}
@@ -174,7 +177,7 @@ static bool partial_is_due(struct array *a)
 static bool pick(struct array *a, struct batch *b)
 {
 	b->count = 0;
-	b->held = false;
+	b->held = b->stream = false;
 	if (a->abandoned)
 		return false;
 	if (partial_is_due(a) && pick_partial(a, b))
@@ -262,7 +265,7 @@ int batch__write(struct array *a, struct io *io, struct error *err)
 
 static int chunks_batch_run(struct array *a, struct batch *b, struct io *io, struct error *err)
 {
-	int rc = map__prepare(a, io, b->numbers, b->count, b->full && b->count * a->row_bytes >= STREAM_BYTES, err);
+	int rc = map__prepare(a, io, b->numbers, b->count, b->stream, err);
 
 	if (rc)
 		return rc;

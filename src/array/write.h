@@ -32,7 +32,8 @@ struct batch {
 	bool logged[BATCH_ROWS];
 	unsigned count;
 	bool full;
-	bool held; /* a run was left to grow */
+	bool held;   /* a run was left to grow */
+	bool stream; /* full rows that go on where such rows ended, or are many */
 	struct buf_row **candidates;
 	/* parity.c */
 	struct span *spans;
