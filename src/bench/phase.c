@@ -349,10 +349,10 @@ static void work_by_queue(struct worker *me)
 			flush_now(&q);
 			continue;
 		}
+		/* One for one: to gather what is done and send its successors together leaves the device idle between.
+		 */
 		disk_queue_kick(q.queue);
-		struct disk_request *r = disk_queue_reap(q.queue, UINT64_MAX);
-		for (; r; r = disk_queue_reap(q.queue, 0))
-			finish_op(&q, r);
+		finish_op(&q, disk_queue_reap(q.queue, UINT64_MAX));
 	}
 	disk_queue_close(q.queue);
 }

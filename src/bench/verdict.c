@@ -117,8 +117,8 @@ static void judge_cached(const struct judge *j, struct cell *cell)
 		cell_note(cell, VERDICT_CACHED,
 			"overwritten in a buffer: the disks wrote %.2f of the bytes (wanted %.1f), each block once",
 			share_of(device->write_bytes, j->write_bytes), DEVICE_SHARE_MIN);
-	if (w->random && j->write_bytes && cell->mb_per_s > ABOVE_LIMIT_COUNTED * j->limit->alone_mb_per_s &&
-		!writes_went_elsewhere(j))
+	if (w->random && j->write_bytes && j->limit->alone_mb_per_s > 0 &&
+		cell->mb_per_s > ABOVE_LIMIT_COUNTED * j->limit->alone_mb_per_s && !writes_went_elsewhere(j))
 		cell_note(cell, VERDICT_CACHED,
 			"a buffer put the writes in order: %.1f times what the disks do with them (limit %.1f) in a "
 			"span of %.0f MB",
