@@ -11,7 +11,8 @@
 #define VIRTUAL_RANDOM_NS (3 * SECOND) /* of a random read that goes by time */
 #define BUFFERED_RANDOM_NS (2 * SECOND) /* of a random write: the same on both clocks of memory disks, for what a buffer takes
 					 * up at first weighs the more the shorter it is */
-#define VIRTUAL_OPERATIONS 32u /* at least, so that windows of a few 16 MiB blocks tell something */
+#define VIRTUAL_OPERATIONS 64u /* at least, so that windows of a few 16 MiB blocks tell something … */
+#define VIRTUAL_ROUNDS 6u      /* … but over a small span not so often that caches tell more than disks */
 #define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
 #define SPAN_STEP_BYTES (16ull << 20)
 
@@ -74,7 +75,7 @@ int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_by
 				w->duration_ns = BUFFERED_RANDOM_NS;
 		}
 		if (virtual && w->total_bytes && !c->preset)
-			w->total_bytes = max_of(w->total_bytes, VIRTUAL_OPERATIONS * w->block_bytes);
+			w->total_bytes = max_of(w->total_bytes, min_of(VIRTUAL_OPERATIONS * w->block_bytes, VIRTUAL_ROUNDS * span_bytes));
 		if (w->duration_ns)
 			w->duration_ns = max_of(w->duration_ns, least_ns);
 		if (virtual || !c->preset) {
