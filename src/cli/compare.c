@@ -31,10 +31,10 @@ enum {
 static const struct cli_option options[] = {
 	{OPTION_MODEL, "model", 0, "NAME:N", "N memory disks that behave like this model (may be repeated)"},
 	{OPTION_CLOCK, "clock", 0, "WHICH", "virtual (predicted), real (measured) or both"},
-	{OPTION_LAYOUTS, "layouts", 0, "A,B", "single stripe mirror raid10[-far|-offset] raid4 raid5 raid6 raid50 raid60 raid5xG …"},
+	{OPTION_LAYOUTS, "layouts", 0, "A,B", "single stripe mirror raid10[-far] raid4 raid5 raid6 raid50 raid60 raid5xG …"},
 	{OPTION_STACKS, "stacks", 0, "A,B", "storage systems to compare: array"},
 	{OPTION_TESTS, "tests", 0, "A,B", "write rewrite read reread randread randwrite randread-128k …"},
-	{OPTION_PRESET, "preset", 0, "NAME", "the tests of a classic tool instead: dd iozone bonnie vm database nfs quick"},
+	{OPTION_PRESET, "preset", 0, "NAME", "tests of a classic tool: dd iozone bonnie vm database nfs quick"},
 	{OPTION_SIZE, "size", 0, "SIZE", "bytes of each disk that the tests use"},
 	{OPTION_CHUNK, "chunk", 0, "SIZE", "bytes of one disk before the next one's turn (128KiB)"},
 	{OPTION_BUDGET, "budget", 0, "TIME", "on real disks: choose lengths and repeats to end within 30m, 2h …"},
