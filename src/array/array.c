@@ -498,7 +498,7 @@ void array__labels_settle(struct array *a)
 			continue;
 		}
 		a->labels_dirty = false;
-		if (a->broken || a->read_only || !a->redundant)
+		if (a->broken || a->read_only)
 			continue;
 		int status = 0;
 

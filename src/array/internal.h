@@ -310,7 +310,7 @@ struct array {
 	unsigned room_waiters, settle_waiters;
 	uint64_t flush_epoch, flush_upto;
 	uint64_t elevator;     /* where the last batch of partial rows ended */
-	uint64_t stream_next;  /* the row after the last full rows that went by the map */
+	uint64_t stream_next, stream_bytes; /* where the last run of full rows ended, and how long it is by now */
 	unsigned partial_batches;
 	uint64_t care_first, care_end; /* rows that care has for itself */
 	bool stopping, abandoned;

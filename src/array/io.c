@@ -209,7 +209,8 @@ static struct disk_queue *queue_of(struct io *io)
 	return io->queue ? io->queue : disk_queue_of_thread(NULL);
 }
 
-/* What failed in company may be good apart: a bad sector must not condemn its neighbours. */
+/* What could not be read in company may be good apart: a bad sector must not condemn its neighbours. A disk that cannot
+ * write is out in any case. */
 static int pieces_retry(struct io *io, enum disk_op op, size_t from, size_t to, int status)
 {
 	int failed = 0;
@@ -217,7 +218,7 @@ static int pieces_retry(struct io *io, enum disk_op op, size_t from, size_t to, 
 	for (size_t i = from; i < to; i++) {
 		struct piece *p = &io->pieces[i];
 
-		if (to - from > 1 && status != ERR_GONE) {
+		if (op == DISK_READ && to - from > 1 && status != ERR_GONE) {
 			struct disk_request r;
 			struct disk_queue *q = queue_of(io);
 

@@ -185,8 +185,11 @@ static bool span_memory(struct span *s, const struct layout_row *lr, struct io *
 	for (unsigned c = 0; c < lr->data + lr->parity; c++) {
 		uint64_t bytes = scratch_need(s, lr, c);
 
-		s->columns[c].bytes = bytes ? io__scratch(io, bytes) : NULL;
-		if (bytes && !s->columns[c].bytes) {
+		struct column *col = &s->columns[c];
+		bool fresh = s->way == LAYOUT_WRITE_MODIFY && !is_parity(lr, c) && bit(s->read, c) && col->holes;
+		col->bytes = bytes ? io__scratch(io, bytes) : NULL;
+		col->fresh = fresh ? io__scratch(io, bytes) : NULL;
+		if ((bytes && !col->bytes) || (fresh && !col->fresh)) {
 			io->scratch_used = before;
 			return false;
 		}
@@ -207,7 +210,7 @@ static uint64_t span_log_bytes(const struct span *s, const struct layout_row *lr
 /* The longest span, so that the worst one fits into scratch and, when logged, into a record. */
 static uint64_t span_most(const struct array *a, const struct io *io, bool logged)
 {
-	uint64_t most = io->scratch_room / 2 / a->layout.width;
+	uint64_t most = io->scratch_room / 4 / a->layout.width;
 
 	if (logged)
 		most = min_of(most, log__record_max(a) / 2 / a->layout.width);
@@ -356,18 +359,14 @@ static uint8_t *given(const struct array *a, const struct buf_row *b, unsigned c
 	return slot ? slot__bytes(a, slot) + at % a->slot_bytes : a->zeros + at % a->slot_bytes;
 }
 
-/* Copies valid sectors over `to`, or (back) what is not valid from `to` into the slots. */
-static void overlay(const struct array *a, const struct buf_row *b, unsigned c, uint32_t lo, uint32_t hi, uint8_t *to, bool back)
+/* Copies valid sectors over `to`. */
+static void overlay(const struct array *a, const struct buf_row *b, unsigned c, uint32_t lo, uint32_t hi, uint8_t *to)
 {
 	for (uint64_t at = lo; at < hi; at += SECTOR_BYTES) {
 		uint32_t slot = slot_of(a, b, c, at);
-		bool valid = slot__valid(a, slot) >> (at % a->slot_bytes / SECTOR_BYTES) & 1;
-		uint8_t *mine = slot ? slot__bytes(a, slot) + at % a->slot_bytes : NULL;
 
-		if (valid && !back)
-			memcpy(to + (at - lo), mine, SECTOR_BYTES);
-		else if (!valid && back && mine)
-			memcpy(mine, to + (at - lo), SECTOR_BYTES);
+		if (slot__valid(a, slot) >> (at % a->slot_bytes / SECTOR_BYTES) & 1)
+			memcpy(to + (at - lo), slot__bytes(a, slot) + at % a->slot_bytes, SECTOR_BYTES);
 	}
 }
 
@@ -386,15 +385,17 @@ static void compute_modify(struct array *a, const struct buf_row *b, struct span
 
 		if (!bit(s->touched, c))
 			continue;
-		if (col->holes && bit(s->read, c))
-			overlay(a, b, c, col->lo, col->hi, col->bytes, true);
+		if (col->fresh) {
+			memcpy(col->fresh, col->bytes, col->hi - col->lo);
+			overlay(a, b, c, col->lo, col->hi, col->fresh);
+		}
 		if (!bit(s->read, c))
 			continue; /* no parity is there: only data is written */
 		for (uint64_t at = col->lo, end; at < col->hi; at = end) {
 			void *parity[2] = {NULL, NULL};
 
 			end = piece_end(a, at, col->hi);
-			parity_xor(col->bytes + (at - col->lo), given(a, b, c, at), end - at);
+			parity_xor(col->bytes + (at - col->lo), col->fresh ? col->fresh + (at - col->lo) : given(a, b, c, at), end - at);
 			for (unsigned p = 0; p < lr->parity; p++)
 				if (!bit(s->failed, lr->data + p))
 					parity[p] = s->columns[lr->data + p].bytes + (at - s->lo);
@@ -421,7 +422,7 @@ static void compute_generate(struct array *a, const struct buf_row *b, struct sp
 {
 	for (unsigned c = 0; c < lr->data; c++)
 		if (s->columns[c].bytes && bit(s->touched, c))
-			overlay(a, b, c, s->lo, s->hi, s->columns[c].bytes, false);
+			overlay(a, b, c, s->lo, s->hi, s->columns[c].bytes);
 	for (uint64_t at = s->lo, end; at < s->hi; at = end) {
 		void *columns[LAYOUT_WIDTH_MAX];
 
@@ -478,6 +479,8 @@ static void span_writes(struct array *a, struct batch *b, const struct span *s, 
 			continue;
 		} else if (is_parity(&lr, c)) {
 			io__piece_write(a, io, lr.disk[c], lr.row, base + s->lo, col->bytes, s->hi - s->lo, s->logged);
+		} else if (col->fresh) {
+			io__piece_write(a, io, lr.disk[c], lr.row, base + col->lo, col->fresh, col->hi - col->lo, s->logged);
 		} else if (s->way != LAYOUT_WRITE_MODIFY && col->bytes) {
 			io__piece_write(a, io, lr.disk[c], lr.row, base + col->lo, col->bytes + (col->lo - s->lo), col->hi - col->lo,
 					s->logged);

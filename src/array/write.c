@@ -76,7 +76,8 @@ static uint64_t run_bytes(const struct array *a)
  */
 static bool run_grows(struct array *a, uint64_t first, uint64_t end)
 {
-	if (!a->journal || first == a->stream_next || (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
+	uint64_t before = first == a->stream_next ? a->stream_bytes : 0;
+	if (!a->journal || before + (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
 	    a->slot_spare_count < a->slot_count / 2)
 		return false;
 	const struct buf_row *head = buffer__find(a, first), *next = buffer__find(a, end);
@@ -112,9 +113,9 @@ static bool pick_run(struct array *a, struct batch *b)
 		}
 		for (uint64_t r = first; r < end; r++)
 			take(a, b, buffer__find(a, r));
-		b->stream = (end - first) * a->row_bytes >= STREAM_BYTES || (first && first == a->stream_next);
-		if (b->stream)
-			a->stream_next = end;
+		a->stream_bytes = (end - first) * a->row_bytes + (first && first == a->stream_next ? a->stream_bytes : 0);
+		a->stream_next = end;
+		b->stream = a->stream_bytes >= STREAM_BYTES;
 		b->full = true;
 		return true;
 	}

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 #define BATCH_ROWS 512u
-#define STREAM_BYTES (4 * MIB) /* so many full rows in a run go by the map and not by the log */
+#define STREAM_BYTES (4 * MIB) /* full rows that follow each other for so long go by the map and not by the log */
 
 /* A range [lo, hi) of the chunks of one row that is written as one. */
 struct span {
@@ -22,6 +22,7 @@ struct span {
 struct column {
 	uint32_t lo, hi;    /* the hull of what is given */
 	bool whole, holes;
+	uint8_t *fresh;     /* of the hull, as it will be, when what is given has holes in it and the row is modified */
 	uint8_t *bytes;     /* in scratch: [lo, hi) of the span; a touched column when modifying: of the hull, old, then old ^ new */
 };
 
