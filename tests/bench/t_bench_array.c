@@ -69,7 +69,8 @@ VIRTUAL_TEST(small_writes_of_parity_show_their_amplification)
 	struct cell c = run_on(t, &w, NULL);
 	assert_not_noted(&c, VERDICT_FAILED);
 	if (!(c.device_write_bytes > 1.3 * (double)c.logical_bytes)) /* data, parity, log */
-		fail_msg("%.1f MB written for %.1f MB", (double)c.device_write_bytes / 1e6, (double)c.logical_bytes / 1e6);
+		fail_msg("%.1f MB written for %.1f MB", (double)c.device_write_bytes / 1e6,
+			(double)c.logical_bytes / 1e6);
 	assert_int_equal(c.failures_survived, 1);
 	target_close(t);
 	disks_close(&d);
