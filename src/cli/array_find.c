@@ -183,10 +183,22 @@ static int take_members(struct array_find *f, const struct candidates *c, const 
 	return 0;
 }
 
-int array_find_open(struct array_find *f, bool read_only, struct error *err)
+static int assemble(struct array_find *f, bool read_only, struct error *err)
 {
 	struct disk_open_options disk_options = {.read_only = read_only, .exclusive = !read_only};
 	struct array_open_options options;
+	int code = cli_disks_open(&f->disks, &disk_options, err);
+
+	if (code)
+		return code;
+	array_open_options_init(&options);
+	options.name = f->name;
+	options.read_only = read_only;
+	return array_open(&f->array, &options, f->disks.disks, (unsigned)f->disks.count, err);
+}
+
+int array_find_open(struct array_find *f, bool read_only, struct error *err)
+{
 	struct candidates c = {0};
 	const char *name = "", *id = "";
 	int code = gather(f, &c, err);
@@ -197,12 +209,13 @@ int array_find_open(struct array_find *f, bool read_only, struct error *err)
 		code = take_members(f, &c, id, err);
 	}
 	candidates_release(&c);
-	code = code ? code : cli_disks_open(&f->disks, &disk_options, err);
-	if (!code) {
-		array_open_options_init(&options);
-		options.name = f->name;
-		options.read_only = read_only;
-		code = array_open(&f->array, &options, f->disks.disks, (unsigned)f->disks.count, err);
+	code = code ? code : assemble(f, read_only, err);
+	/* What a crash left half done is finished first; who only reads could not tell what is true. */
+	if (code == ERR_READ_ONLY && read_only) {
+		cli_say("%s was not closed cleanly: what its log holds is written first", f->name);
+		cli_disks_close(&f->disks);
+		error_clear(err);
+		code = assemble(f, false, err);
 	}
 	return code;
 }

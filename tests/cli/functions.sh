@@ -16,6 +16,7 @@ cleanup() {
     kill "$child" 2>/dev/null
   done
   wait
+  cd /
   for mount in $MOUNTS; do
     umount "$mount" 2>/dev/null
   done
