@@ -231,6 +231,8 @@ static int perf_cpu(void)
 		uint64_t before = cpu_ns();
 		rc = bench_run(t, &w, &none, NULL, &cell, &err);
 		double used = (cpu_ns() - before) / 1e9 / ((double)cell.logical_bytes / 1e9);
+		if (getenv("SPINDLE_PERF_RUNS"))
+			fprintf(stderr, "run %d: %.3f CPU-s/GB\n", i, used);
 		if (i > 0 && used < best)
 			best = used;
 	}
