@@ -312,8 +312,11 @@ static int compare(struct world *w, const char *when, const uint8_t *bytes, uint
 {
 	for (uint64_t i = 0; i < count; i++) {
 		struct model_value v = bytes ? model_value_of(bytes + i * SECTOR, first + i) : model_value_lost();
-		if (!model_is_legal(w->model, first + i, v, limit))
+		if (!model_is_legal(w->model, first + i, v, limit)) {
+			if (v.kind == MODEL_NOISE)
+				say(w, "the noise begins with \"%.16s\"", (const char *)bytes + i * SECTOR);
 			return wrong_sector(w, when, first + i, v);
+		}
 		if (pin)
 			model_pin(w->model, first + i, v);
 		w->result->lost_sectors += !bytes;
@@ -766,7 +769,8 @@ static int prepare(struct world *w, unsigned number)
 	bool heal = w->o->plan == ORACLE_VANISH || random_below(&w->random, 2);
 	if (rc == 0 && w->redundant && heal && members_out(w))
 		rc = make_healthy(w);
-	array_status_get(w->array, w->status);
+	if (rc == 0)
+		array_status_get(w->array, w->status);
 	return rc;
 }
 
@@ -942,11 +946,15 @@ void oracle_result_add(struct oracle_result *sum, const struct oracle_result *r)
 	sum->rebuilds += r->rebuilds;
 }
 
+static unsigned guard_seconds; /* in the child: each run's own */
+
 int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
 {
 	struct error err = ERROR_INIT;
 	char text[ORACLE_TEXT_BYTES];
 	note->options = *o;
+	if (guard_seconds)
+		alarm(guard_seconds);
 	int rc = oracle_run(o, &note->result, &err);
 	note->runs++;
 	oracle_result_add(&note->sum, &note->result);
@@ -977,6 +985,7 @@ int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, un
 		static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
 		for (size_t i = 0; i < array_count(signals); i++)
 			signal(signals[i], SIG_DFL); /* a test's handler would go on with the next test, in the child */
+		guard_seconds = seconds_max;
 		alarm(seconds_max);
 		int rc = body(arg, note);
 		fflush(NULL);
@@ -989,7 +998,7 @@ int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, un
 	char text[ORACLE_TEXT_BYTES];
 	oracle_options_text(&ret_note->options, text);
 	if (WIFSIGNALED(status))
-		rc = error_set(err, ERR_BUG, "%s after %u s of wall time at most; array-oracle %s", strsignal(WTERMSIG(status)),
+		rc = error_set(err, ERR_BUG, "%s (a run may take %u s); array-oracle %s", strsignal(WTERMSIG(status)),
 			seconds_max, text);
 	else if (WEXITSTATUS(status) != 0)
 		rc = error_set(err, ERR_CORRUPT, "%s", ret_note->error.text);

@@ -70,7 +70,7 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 extern const char *const oracle_layouts[];
 bool oracle_is_redundant(const char *layout);
 
-/* Runs `body` in a child process, so that a crash, a hang (seconds_max of wall time) or an assertion is one more
+/* Runs `body` in a child process, so that a crash, a hang (a run that takes more than seconds_max) or an assertion is one more
  * result. `note` is memory that both see: what the child did last. Returns what body returned, or ERR_BUG. */
 struct oracle_note {
 	struct oracle_options options;

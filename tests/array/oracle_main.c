@@ -181,7 +181,7 @@ static int run_all(struct request *q)
 	for (q->seed = q->first; q->seed <= q->last; q->seed++) {
 		struct oracle_note note;
 		struct error err = ERROR_INIT;
-		int rc = oracle_guard(run_seed, q, q->each ? 3600 : 120, &note, &err);
+		int rc = oracle_guard(run_seed, q, 120, &note, &err);
 		runs += note.runs;
 		oracle_result_add(&sum, &note.sum);
 		if (rc == ERR_BUG)
