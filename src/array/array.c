@@ -395,15 +395,15 @@ static void member_out(struct array *a, unsigned key, int status)
 	array__state_set(a, index, status == ERR_GONE ? ARRAY_MEMBER_MISSING : ARRAY_MEMBER_FAULTED);
 }
 
+/* Records that only the log disk holds are needed until what they hold is flushed in its place. Until then the labels go
+ * on naming it: a crash before would need it. Later records go to the members. */
 static void log_disk_out(struct array *a)
 {
 	if (!a->log_disk)
 		return;
 	a->log_disk = NULL;
-	a->label.log_dedicated = false;
-	memset(a->label.log_id, 0, ID_BYTES);
-	a->labels_dirty = true;
-	a->plain_unflushed = true; /* what only that log held must be flushed in its place */
+	a->log_leaving = a->log_next;
+	a->plain_unflushed = true;
 }
 
 void array__write_failed(struct array *a, unsigned key, int status)

@@ -416,7 +416,7 @@ int buffer__flush_rows(struct array *a, struct error *err)
 	a->flush_upto = max_of(a->flush_upto, mine + 1);
 	if (!list_is_empty(&a->live))
 		os_cond_broadcast(&a->work);
-	while (!list_is_empty(&a->live) && container_of(a->live.next, struct buf_row, live)->epoch <= mine)
+	while (!a->broken && !list_is_empty(&a->live) && container_of(a->live.next, struct buf_row, live)->epoch <= mine)
 		array__wait(a);
 	return array__broken(a, err);
 }

@@ -327,6 +327,7 @@ struct array {
 
 	/* Map. */
 	uint8_t *map;
+	bool promise_now; /* a flush has just made what it promises durable */
 	bool map_lazy; /* the disks say dirty of rows for longer than need be */
 	struct map_block *blocks;
 	uint64_t block_count;
@@ -344,6 +345,7 @@ struct array {
 	struct log_touch *log_touched;
 	unsigned log_touched_used;
 	bool log_tailing;
+	uint64_t log_leaving; /* the log disk failed: when records before this one are retired, it is forgotten */
 
 	struct io *io_spare;
 	struct ahead ahead;
@@ -424,7 +426,10 @@ void map__lose(struct array *a, uint64_t row); /* with the lock held */
 void map__cured(struct array *a, uint64_t row); /* with the lock held: made to agree at open */
 void map__done(struct array *a, uint64_t row, bool plain); /* with the lock held: the row was written */
 void map__flush_begin(struct array *a); /* with the lock held */
-void map__flush_end(struct array *a);   /* with the lock held: what was not touched since begin is clean */
+void map__flush_undo(struct array *a);  /* with the lock held: it failed */
+/* With the lock held: what was not touched since begin is clean. True: rows that are fresh and being written again hold
+ * promised bytes now, and the disks must say so before the flush ends. */
+bool map__flush_end(struct array *a);
 /* Writes blocks that say less than we know. `all`: lazily kept marks too. With the lock held; lets it go meanwhile. */
 int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error *err);
 /* Gives one member all blocks and takes it in among the keepers (makes it online) in the same moment. */

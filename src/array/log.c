@@ -251,6 +251,12 @@ void log__flush_end(struct array *a, uint64_t upto)
 {
 	while (a->log_tail < upto)
 		a->log_states[a->log_tail++ % LOG_SEQUENCES] = SEQUENCE_FREE;
+	if (a->log_leaving && a->log_tail >= a->log_leaving) {
+		a->log_leaving = 0;
+		a->label.log_dedicated = false;
+		memset(a->label.log_id, 0, ID_BYTES);
+		a->labels_dirty = true;
+	}
 	array__settle(a);
 }
 

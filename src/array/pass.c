@@ -205,15 +205,31 @@ static void row_lose(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t h
 	p->lost = true;
 }
 
+static bool row_poisoned(const struct pass *p, const struct pass_row *r, uint64_t bytes)
+{
+	uint64_t at;
+
+	for (unsigned c = 0; c < r->lr.data; c++)
+		if (poison__find(p->array, r->columns[c], bytes, &at))
+			return true;
+	return false;
+}
+
 static void row_resync(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t hi)
 {
 	uint64_t data = ((uint64_t)1 << r->lr.data) - 1;
 
-	if ((r->failed | r->bad) & data) {
-		if (!row_vouched(p, r, hi - lo))
-			row_lose(p, r, lo, hi);
+	if ((r->failed | r->bad) & data && !row_vouched(p, r, hi - lo)) {
+		row_lose(p, r, lo, hi);
 		return;
 	}
+	/* Power went before the map said lost of what is poisoned already. */
+	if (row_poisoned(p, r, hi - lo)) {
+		os_scoped_lock(&p->array->lock);
+		map__lose(p->array, r->row);
+	}
+	if ((r->failed | r->bad) & data)
+		return;
 	make_parity(p, r, hi - lo);
 	parity_put_right(p, r, lo, hi);
 }

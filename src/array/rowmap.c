@@ -265,6 +265,21 @@ static bool needs_mark(uint8_t row)
 	}
 }
 
+/* Its first write is not flushed: as dirty it would show, after a crash, what lay there before. The flush that runs will
+ * have seen to that. */
+static bool must_wait(const struct array *a, uint8_t row)
+{
+	return a->flushing && ROW_DURABLE(row) == ROW_FRESH && (ROW_ACTUAL(row) == ROW_DIRTY || ROW_ACTUAL(row) == ROW_PROMISED) && needs_mark(row);
+}
+
+static bool any_must_wait(const struct array *a, const uint64_t *rows, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (must_wait(a, a->map[rows[i]]))
+			return true;
+	return false;
+}
+
 static bool any_needs_mark(const struct array *a, const uint64_t *rows, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -340,7 +355,7 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 		for (uint64_t r = 0; r < block_rows(a, block); r++)
 			states[r] = (uint8_t)ROW_DURABLE(a->map[base + r]);
 		for (; i < count && rows[i] / MAP_ROWS_OF_BLOCK == block; i++)
-			if (needs_mark(a->map[rows[i]]) && states[rows[i] - base] != mark_of(a->map[rows[i]])) {
+			if (!must_wait(a, a->map[rows[i]]) && needs_mark(a->map[rows[i]]) && states[rows[i] - base] != mark_of(a->map[rows[i]])) {
 				mark_ahead(a, states, base, rows[i], stream);
 				changed = true;
 			}
@@ -392,7 +407,7 @@ int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned 
 		return 0;
 	os_scoped_lock(&a->lock);
 	while (!rc && any_needs_mark(a, rows, count)) {
-		if (a->map_busy) {
+		if (a->map_busy || any_must_wait(a, rows, count)) {
 			array__wait(a);
 			continue;
 		}
@@ -472,14 +487,17 @@ void map__flush_begin(struct array *a)
 	}
 }
 
-void map__flush_end(struct array *a)
+bool map__flush_end(struct array *a)
 {
+	bool promised = false;
+
 	for (uint64_t block = 0; a->redundant && block < a->block_count; block++) {
 		bool still = false;
 
 		if (!a->blocks[block].attention)
 			continue;
 		for (uint8_t *b = a->map + block * MAP_ROWS_OF_BLOCK, *end = b + block_rows(a, block); b < end; b++) {
+			promised |= ROW_ACTUAL(*b) == ROW_PROMISED && ROW_DURABLE(*b) == ROW_FRESH;
 			if (*b & (ROW_IN_FLIGHT | ROW_TOUCHED))
 				still = true;
 			else if (ROW_ACTUAL(*b) == ROW_DIRTY || ROW_ACTUAL(*b) == ROW_PROMISED)
@@ -487,6 +505,21 @@ void map__flush_end(struct array *a)
 		}
 		a->blocks[block].attention = still;
 		a->blocks[block].behind = true;
+	}
+	return promised;
+}
+
+void map__flush_undo(struct array *a)
+{
+	for (uint64_t block = 0; a->redundant && block < a->block_count; block++) {
+		if (!a->blocks[block].attention)
+			continue;
+		for (uint8_t *b = a->map + block * MAP_ROWS_OF_BLOCK, *end = b + block_rows(a, block); b < end; b++) {
+			if (ROW_ACTUAL(*b) == ROW_PROMISED)
+				actual_set(b, ROW_DIRTY);
+			if (ROW_ACTUAL(*b) == ROW_DIRTY)
+				*b |= ROW_TOUCHED;
+		}
 	}
 }
 
@@ -500,7 +533,7 @@ static enum row_state sync_target(const struct array *a, uint8_t b, bool all, bo
 		*must = d != ROW_DIRTY || all || careful(a);
 		return ROW_CLEAN;
 	}
-	if (s == ROW_PROMISED && d == ROW_FRESH) {
+	if (s == ROW_PROMISED && d == ROW_FRESH && a->promise_now) {
 		*must = true;
 		return ROW_DIRTY;
 	}

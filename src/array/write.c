@@ -179,7 +179,7 @@ static bool pick(struct array *a, struct batch *b)
 {
 	b->count = 0;
 	b->held = b->stream = false;
-	if (a->abandoned)
+	if (a->abandoned || a->broken)
 		return false;
 	if (partial_is_due(a) && pick_partial(a, b))
 		return true;
@@ -286,11 +286,30 @@ static int chunks_batch_run(struct array *a, struct batch *b, struct io *io, str
 
 /* --- the thread ---------------------------------------------------------------------------------------------------------------- */
 
+/* Nothing can be written any more. What was taken in stays in the buffer, where reads find it. */
+static void batch_stays(struct array *a, struct batch *b)
+{
+	for (unsigned i = 0; i < b->count; i++) {
+		struct buf_row *row = b->rows[i];
+
+		row->writing = false;
+		a->writing_rows--;
+		if (row->is_full)
+			list_push_back(&a->full, &row->full);
+	}
+	os_cond_broadcast(&a->room);
+	array__settle(a);
+}
+
 static void batch_done(struct array *a, struct batch *b, int rc, const struct error *why)
 {
 	if (rc && !a->broken) {
 		a->broken = true;
 		a->broken_error = *why;
+	}
+	if (rc) {
+		batch_stays(a, b);
+		return;
 	}
 	for (unsigned i = 0; i < b->count; i++) {
 		struct buf_row *row = b->rows[i];
@@ -298,7 +317,7 @@ static void batch_done(struct array *a, struct batch *b, int rc, const struct er
 
 		a->counters.full_rows += whole;
 		if (a->redundant)
-			map__done(a, row->row, whole && !rc);
+			map__done(a, row->row, whole);
 		else
 			a->plain_unflushed = true;
 		/* What was read ahead is old now. In the same moment the slots go: nobody sees the old bytes. */
@@ -320,6 +339,11 @@ static void batch_run(struct array *a, struct batch *b, struct io *io)
 	array__labels_settle(a); /* ARRAY-6: before what a member missed counts as written */
 	batch_done(a, b, rc, &why);
 	a->partial_batches -= partial;
+	if (a->log_leaving) {
+		os_mutex_unlock(&a->lock);
+		array__flush_devices(a, true, NULL);
+		os_mutex_lock(&a->lock);
+	}
 }
 
 /* When the next row comes of age; UINT64_MAX: none waits. */
@@ -368,7 +392,7 @@ void writer__run(void *arg)
 			a->quiet_since_ns = os_now_ns();
 			continue;
 		}
-		uint64_t due = next_due_ns(a), quiet = UINT64_MAX;
+		uint64_t due = a->broken ? UINT64_MAX : next_due_ns(a), quiet = UINT64_MAX;
 		if (first && a->map_lazy && list_is_empty(&a->live) && !a->broken)
 			quiet = a->quiet_since_ns + QUIET_NS;
 		if (quiet <= os_now_ns()) {
@@ -400,8 +424,10 @@ static int flush_once(struct array *a, struct error *err)
 	os_mutex_unlock(&a->lock);
 	io = io__get(a, err);
 	os_mutex_lock(&a->lock);
-	if (!io)
+	if (!io) {
+		map__flush_undo(a);
 		return ERR_MEMORY;
+	}
 	io__roads(a, io);
 	os_mutex_unlock(&a->lock);
 	int rc = io__flush(io, NULL, status);
@@ -414,8 +440,16 @@ static int flush_once(struct array *a, struct error *err)
 	else
 		rc = array__broken(a, err);
 	if (!rc) {
-		map__flush_end(a);
+		bool promised = map__flush_end(a);
+
 		log__flush_end(a, upto);
+		if (promised) {
+			a->promise_now = true;
+			rc = map__sync(a, io, false, false, err);
+			a->promise_now = false;
+		}
+	} else {
+		map__flush_undo(a);
 	}
 	os_mutex_unlock(&a->lock);
 	io__put(a, io);
