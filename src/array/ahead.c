@@ -3,8 +3,8 @@
  *
  * Each read is compared with where 16 streams would go on. Two hits make a stream (one, for reads of 1 MiB and more):
  * from then on a window of two rows, doubled with each further hit up to 32 MiB, is fetched ahead of it into pages of
- * 256 KiB, in segments, by four threads. A segment is one set of requests in which each disk sees long contiguous reads.
- * Random readers never hit twice in a row, so nothing is fetched for them.
+ * 256 KiB, in segments, by four threads. A segment is one set of requests in which each disk sees long contiguous
+ * reads. Random readers never hit twice in a row, so nothing is fetched for them.
  *
  * ARRAY-8: a page that is found here is what the disks hold. When a row was written, its pages go in the same moment in
  * which its buffered bytes go; pages that are being fetched are doomed and thrown away when they arrive.
@@ -34,7 +34,8 @@ int ahead__open(struct array *a, struct error *err)
 	uint64_t pool = min_of(POOL_BYTES, round_up_u64(a->size_bytes, PAGE_BYTES));
 	h->window_max = min_of(WINDOW_BYTES, pool / 2);
 	if (a->tuning.read_ahead_rows)
-		h->window_max = min_of(h->window_max, max_of(a->tuning.read_ahead_rows * a->row_bytes, (uint64_t)PAGE_BYTES));
+		h->window_max =
+			min_of(h->window_max, max_of(a->tuning.read_ahead_rows * a->row_bytes, (uint64_t)PAGE_BYTES));
 	h->page_count = (unsigned)(pool / PAGE_BYTES);
 	h->hash_mask = 63;
 	while (h->hash_mask + 1 < 2 * h->page_count)
@@ -79,9 +80,12 @@ void ahead__close(struct array *a)
 	os_cond_destroy(&h->work);
 }
 
-/* --- pages ----------------------------------------------------------------------------------------------------------------------- */
+/* --- pages ------------------------------------------------------------------------------------ */
 
-static struct page **page_chain(struct ahead *h, uint64_t number) { return &h->hash[number * 0x9e3779b97f4a7c15u >> 40 & h->hash_mask]; }
+static struct page **page_chain(struct ahead *h, uint64_t number)
+{
+	return &h->hash[number * 0x9e3779b97f4a7c15u >> 40 & h->hash_mask];
+}
 
 static struct page *page_find(struct ahead *h, uint64_t number)
 {
@@ -192,12 +196,12 @@ void array_drop_cache(struct array *a)
 	h->count = 0;
 }
 
-/* --- streams ----------------------------------------------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 /*
  * The stream that goes on here. Once it is one, requests may come a little out of order, as they do from readers with
- * several in flight. Before, they must meet exactly, and long ones at once: of 128 places for records of 16 MiB a random
- * reader hits one out of 16 too often.
+ * several in flight. Before, they must meet exactly, and long ones at once: of 128 places for records of 16 MiB a
+ * random reader hits one out of 16 too often.
  */
 static struct stream *stream_find(struct ahead *h, uint64_t offset, uint64_t length)
 {
@@ -206,7 +210,8 @@ static struct stream *stream_find(struct ahead *h, uint64_t offset, uint64_t len
 
 		if (!s->used)
 			continue;
-		if (s->hits >= 2 && offset + 2 * length >= s->next && offset <= s->next + 2 * length && offset + length > s->next)
+		if (s->hits >= 2 && offset + 2 * length >= s->next && offset <= s->next + 2 * length &&
+			offset + length > s->next)
 			return s;
 		if (offset == s->next && (length < LONG_READ_BYTES || s->used + 2 > h->stream_clock))
 			return s;
@@ -261,11 +266,12 @@ void ahead__seen(struct array *a, uint64_t offset_bytes, uint64_t length_bytes)
 	if (s->hits < 2 && length_bytes < LONG_READ_BYTES)
 		return;
 	s->window = s->window ? min_of(2 * s->window, h->window_max)
-			      : min_of(max_of(max_of(2 * a->row_bytes, 2 * length_bytes), 4 * (uint64_t)PAGE_BYTES), h->window_max);
+			      : min_of(max_of(max_of(2 * a->row_bytes, 2 * length_bytes), 4 * (uint64_t)PAGE_BYTES),
+					h->window_max);
 	stream_fetch(a, s);
 }
 
-/* --- fetching ------------------------------------------------------------------------------------------------------------------------ */
+/* --- fetching --------------------------------------------------------------------------------- */
 
 static void fetch(struct array *a, struct fetch f)
 {
@@ -280,7 +286,8 @@ static void fetch(struct array *a, struct fetch f)
 		if (!p)
 			continue;
 		pages[count] = p;
-		targets[count++] = (struct target){.offset_bytes = at, .length = min_of((uint64_t)PAGE_BYTES, a->size_bytes - at),
+		targets[count++] = (struct target){.offset_bytes = at,
+			.length = min_of((uint64_t)PAGE_BYTES, a->size_bytes - at),
 			.bytes = p->bytes};
 		a->counters.read_ahead_bytes += targets[count - 1].length;
 	}

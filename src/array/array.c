@@ -6,24 +6,25 @@
  * the middle of a row (data and parity disagree: the write hole), disks that fail, lie dead for a while or come back
  * stale, and doing it all with few, long, well ordered requests.
  *
- * The idea. Callers' bytes go into a write-back buffer (buffer.c) and the call returns; reads look there first (read.c).
- * A few writers (write.c, parity.c) take batches of rows out of it: runs of full rows, or hundreds of partial rows in the
- * order of their places. What may be half done when power goes is on record before it starts: rows in the row map
- * (rowmap.c), parts of rows in the log (log.c). Labels at both ends of each disk (label.c) say who is who; the newest
- * decides. Nothing is initialised: a row that was never written reads as zeros.
+ * The idea. Callers' bytes go into a write-back buffer (buffer.c) and the call returns; reads look there first
+ * (read.c). A few writers (write.c, parity.c) take batches of rows out of it: runs of full rows, or hundreds of partial
+ * rows in the order of their places. What may be half done when power goes is on record before it starts: rows in the
+ * row map (rowmap.c), parts of rows in the log (log.c). Labels at both ends of each disk (label.c) say who is who; the
+ * newest decides. Nothing is initialised: a row that was never written reads as zeros.
  *
  *        array_write ──► buffer ──► writers ──► map / log, durable ──► rows in place
  *                          │                                              │
  *        array_read  ◄─────┴───────── read-ahead pages ◄──────────────────┘
  *
  *        disk     0      4 KiB           64 KiB                                        1 MiB × m              end
- *                 | free | labels A, B    | row map (2 slots a block) | log ring | data ...        | slack | labels A, B |
+ *                 | free | labels A, B    | row map (2 slots a block) | log ring | data ...        | slack | labels A,
+ * B |
  *
  * Example. RAID 5 over four disks with chunks of 128 KiB: rows of 384 KiB. 4 KiB are written at byte 0 of a clean row.
  * They lie in a slot of the buffer; a second later a writer takes the row, with others like it. layout_plan_write says:
  * read the old 4 KiB and the old parity. One log record gets the new 4 KiB and the new parity, on two members, flushed;
- * then both are written in place. A power cut before the record is durable leaves the old row, one after it the new row:
- * array_open replays the record. Losing one disk with the power changes nothing of that.
+ * then both are written in place. A power cut before the record is durable leaves the old row, one after it the new
+ * row: array_open replays the record. Losing one disk with the power changes nothing of that.
  *
  * State of a member (array__state_set knows the legal moves):
  *
@@ -66,8 +67,14 @@ void array_open_options_init(struct array_open_options *o)
 	array_tuning_init(&o->tuning);
 }
 
-uint64_t array_size_bytes(const struct array *a) { return a->size_bytes; }
-uint32_t array_sector_bytes(const struct array *a) { return a->sector_bytes; }
+uint64_t array_size_bytes(const struct array *a)
+{
+	return a->size_bytes;
+}
+uint32_t array_sector_bytes(const struct array *a)
+{
+	return a->sector_bytes;
+}
 
 static const char *disk_label(const struct disk *d)
 {
@@ -76,7 +83,7 @@ static const char *disk_label(const struct disk *d)
 	return t->path ? t->path : t->name;
 }
 
-/* --- geometry ------------------------------------------------------------------------------------------------------------------ */
+/* --- geometry --------------------------------------------------------------------------------- */
 
 void array__geometry(struct array *a)
 {
@@ -102,7 +109,8 @@ void array__geometry(struct array *a)
 }
 
 /* Room before and after the data, for the worst layout: map, and a log of 1/32 of the disk, 1 to 32 MiB. */
-static void places_choose(struct label *l, uint64_t disk_bytes, uint64_t chunk_bytes, uint64_t rows_per_chunk, bool map, bool log)
+static void places_choose(
+	struct label *l, uint64_t disk_bytes, uint64_t chunk_bytes, uint64_t rows_per_chunk, bool map, bool log)
 {
 	uint64_t rows = disk_bytes / chunk_bytes * rows_per_chunk + 1;
 	uint64_t log_bytes = max_of(min_of(disk_bytes / 32, 32 * MIB), MIB);
@@ -132,9 +140,11 @@ uint64_t array_data_bytes(uint64_t disk_bytes, uint64_t chunk_bytes)
 	return data_room(&l, disk_bytes);
 }
 
-static int layout_choose(struct label *l, const struct array_create_options *o, struct disk *const *disks, unsigned count, struct error *err)
+static int layout_choose(struct label *l, const struct array_create_options *o, struct disk *const *disks,
+	unsigned count, struct error *err)
 {
-	uint64_t room[LAYOUT_DISKS_MAX], least = UINT64_MAX, chunk = o->chunk_bytes ? o->chunk_bytes : LAYOUT_CHUNK_DEFAULT;
+	uint64_t room[LAYOUT_DISKS_MAX], least = UINT64_MAX,
+					 chunk = o->chunk_bytes ? o->chunk_bytes : LAYOUT_CHUNK_DEFAULT;
 	bool map = true, log = true;
 
 	if (count == 0 || count > LAYOUT_DISKS_MAX)
@@ -159,14 +169,16 @@ static int layout_choose(struct label *l, const struct array_create_options *o, 
 	return 0;
 }
 
-/* --- create ---------------------------------------------------------------------------------------------------------------------- */
+/* --- create ----------------------------------------------------------------------------------- */
 
 static int name_check(const char *name, struct error *err)
 {
 	size_t n = name ? strlen(name) : 0;
 
-	if (n == 0 || n >= ARRAY_NAME_BYTES || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != n)
-		return error_set(err, ERR_USAGE, "\"%.70s\" is no name for an array: 1 to 63 of A-Z a-z 0-9 _ . -", name ? name : "");
+	if (n == 0 || n >= ARRAY_NAME_BYTES ||
+		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != n)
+		return error_set(err, ERR_USAGE, "\"%.70s\" is no name for an array: 1 to 63 of A-Z a-z 0-9 _ . -",
+			name ? name : "");
 	return 0;
 }
 
@@ -185,12 +197,13 @@ static int disk_check(struct disk *d, bool force, struct error *err)
 	char size[SIZE_TEXT_BYTES];
 
 	if (t->size_bytes < DISK_BYTES_MIN)
-		return error_set(err, ERR_TOO_SMALL, "%s has %s, an array needs at least 16 MiB on each disk", disk_label(d),
-				 size_format_binary(t->size_bytes, size));
+		return error_set(err, ERR_TOO_SMALL, "%s has %s, an array needs at least 16 MiB on each disk",
+			disk_label(d), size_format_binary(t->size_bytes, size));
 	if (t->read_only)
 		return error_set(err, ERR_READ_ONLY, "%s is open for reading only", disk_label(d));
 	if (t->logical_bytes != 512 && t->logical_bytes != 4096)
-		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes, 512 and 4096 are supported", disk_label(d), t->logical_bytes);
+		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes, 512 and 4096 are supported",
+			disk_label(d), t->logical_bytes);
 	if (force)
 		return 0;
 	scoped_free struct label *l = malloc(sizeof *l);
@@ -200,7 +213,8 @@ static int disk_check(struct disk *d, bool force, struct error *err)
 	if (!rc)
 		return error_set(err, ERR_EXISTS, "%s belongs to the array %s already", disk_label(d), l->name);
 	if (rc == ERR_CORRUPT || rc == ERR_UNSUPPORTED)
-		return error_set(err, ERR_EXISTS, "%s carries a label of an array that cannot be read: %s", disk_label(d), why.text);
+		return error_set(err, ERR_EXISTS, "%s carries a label of an array that cannot be read: %s",
+			disk_label(d), why.text);
 	return rc == ERR_NOT_FOUND ? 0 : error_set(err, rc, "%s", why.text);
 }
 
@@ -224,15 +238,18 @@ static int log_disk_choose(struct label *l, struct disk *d, struct error *err)
 	uint64_t size = disk_traits(d)->size_bytes;
 
 	if (!l->log_bytes)
-		return error_set(err, ERR_USAGE, "%s: a log disk serves only layouts with parity and the write hole closed by `log`",
-				 disk_label(d));
+		return error_set(err, ERR_USAGE,
+			"%s: a log disk serves only layouts with parity and the write hole closed by `log`",
+			disk_label(d));
 	l->log_dedicated = true;
-	l->log_disk_bytes = round_down_u64(min_of(data_room(&(struct label){.data_offset = MIB}, size), 256 * MIB), BLOCK_BYTES);
+	l->log_disk_bytes =
+		round_down_u64(min_of(data_room(&(struct label){.data_offset = MIB}, size), 256 * MIB), BLOCK_BYTES);
 	id_make(l->log_id);
 	return 0;
 }
 
-static int labels_create(struct label *l, struct disk *const *disks, unsigned count, struct disk *log, struct error *err)
+static int labels_create(
+	struct label *l, struct disk *const *disks, unsigned count, struct disk *log, struct error *err)
 {
 	int rc = 0;
 
@@ -250,7 +267,8 @@ static int labels_create(struct label *l, struct disk *const *disks, unsigned co
 	return rc;
 }
 
-int array_create(const struct array_create_options *o, struct disk *const *disks, unsigned disk_count, struct error *err)
+int array_create(
+	const struct array_create_options *o, struct disk *const *disks, unsigned disk_count, struct error *err)
 {
 	scoped_free struct label *l = calloc(1, sizeof *l);
 	int rc = name_check(o->name, err);
@@ -271,8 +289,9 @@ int array_create(const struct array_create_options *o, struct disk *const *disks
 	if (!rc)
 		rc = layout_choose(l, o, disks, disk_count, err);
 	if (!rc && l->layout.disk_bytes / l->layout.chunk_bytes > MAP_ROWS_MAX / l->layout.groups)
-		rc = error_set(err, ERR_USAGE, "chunks of %llu bytes on disks of this size make more than %llu rows; take larger chunks",
-			       (unsigned long long)l->layout.chunk_bytes, (unsigned long long)MAP_ROWS_MAX);
+		rc = error_set(err, ERR_USAGE,
+			"chunks of %llu bytes on disks of this size make more than %llu rows; take larger chunks",
+			(unsigned long long)l->layout.chunk_bytes, (unsigned long long)MAP_ROWS_MAX);
 	if (!rc && o->log)
 		rc = log_disk_choose(l, o->log, err);
 	if (rc)
@@ -291,7 +310,7 @@ int array_create(const struct array_create_options *o, struct disk *const *disks
 	return labels_create(l, disks, disk_count, o->log, err);
 }
 
-/* --- state of members ------------------------------------------------------------------------------------------------------------ */
+/* --- state of members ------------------------------------------------------------------------- */
 
 static bool move_is_legal(enum array_member_state from, enum array_member_state to)
 {
@@ -312,7 +331,8 @@ void array__failed_set(struct array *a, bool failed[LAYOUT_DISKS_MAX])
 	for (unsigned i = 0; i < LAYOUT_DISKS_MAX; i++) {
 		const struct member *m = &a->members[i];
 
-		failed[i] = i < a->member_count && m->state != ARRAY_MEMBER_ONLINE && !(m->state == ARRAY_MEMBER_REBUILDING && m->source);
+		failed[i] = i < a->member_count && m->state != ARRAY_MEMBER_ONLINE &&
+			    !(m->state == ARRAY_MEMBER_REBUILDING && m->source);
 	}
 }
 
@@ -322,8 +342,8 @@ static void broken_set(struct array *a, unsigned index, int status)
 		return;
 	a->broken = true;
 	error_clear(&a->broken_error);
-	error_set(&a->broken_error, ERR_LOST, "array %s has failed: %s (member %u): %s, and its redundancy was used up", a->label.name,
-		  a->members[index].name, index, error_sentence(status));
+	error_set(&a->broken_error, ERR_LOST, "array %s has failed: %s (member %u): %s, and its redundancy was used up",
+		a->label.name, a->members[index].name, index, error_sentence(status));
 	os_cond_broadcast(&a->work);
 	os_cond_broadcast(&a->room);
 	array__settle(a);
@@ -395,8 +415,8 @@ static void member_out(struct array *a, unsigned key, int status)
 	array__state_set(a, index, status == ERR_GONE ? ARRAY_MEMBER_MISSING : ARRAY_MEMBER_FAULTED);
 }
 
-/* Records that only the log disk holds are needed until what they hold is flushed in its place. Until then the labels go
- * on naming it: a crash before would need it. Later records go to the members. */
+/* Records that only the log disk holds are needed until what they hold is flushed in its place. Until then the labels
+ * go on naming it: a crash before would need it. Later records go to the members. */
 static void log_disk_out(struct array *a)
 {
 	if (!a->log_disk)
@@ -429,7 +449,7 @@ void array__read_failed(struct array *a, unsigned key, int status)
 	array__labels_settle(a);
 }
 
-/* --- labels ------------------------------------------------------------------------------------------------------------------------ */
+/* --- labels ----------------------------------------------------------------------------------- */
 
 void array__label_fill(struct array *a, struct label *l, unsigned index)
 {
@@ -542,7 +562,7 @@ int array__labels_store(struct array *a, bool all, struct error *err)
 	return array__broken(a, err);
 }
 
-/* --- open and close ------------------------------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 int array__threads_start(struct array *a, struct error *err)
 {
@@ -638,8 +658,9 @@ int array__start(struct array *a, bool ends_good, struct error *err)
 	if (!rc)
 		rc = log__open(a, err);
 	if (!rc && a->read_only && a->redundant && !was_clean)
-		rc = error_set(err, ERR_READ_ONLY, "array %s was not closed cleanly; open it once for writing, so that its log is replayed",
-			       a->label.name);
+		rc = error_set(err, ERR_READ_ONLY,
+			"array %s was not closed cleanly; open it once for writing, so that its log is replayed",
+			a->label.name);
 	a->label.clean = false;
 	/* Who is out must be known before anything is written that it misses: ARRAY-1. */
 	if (!rc && !a->read_only && (a->redundant || !ends_good))

@@ -30,7 +30,8 @@ static const char *path_of(const struct disk *d)
 	return t->path ? t->path : t->name;
 }
 
-static int candidates_load(struct candidates *c, const struct array_open_options *o, struct disk *const *disks, unsigned count, struct error *err)
+static int candidates_load(struct candidates *c, const struct array_open_options *o, struct disk *const *disks,
+	unsigned count, struct error *err)
 {
 	c->items = calloc(max_of(count, 1u), sizeof *c->items);
 	if (!c->items)
@@ -47,7 +48,8 @@ static int candidates_load(struct candidates *c, const struct array_open_options
 		if (rc)
 			continue;
 		if (o->name && strcmp(o->name, item->label.name)) {
-			text_addf(&c->others, "%s%s on %s", c->others.length ? ", " : "", item->label.name, path_of(disks[i]));
+			text_addf(&c->others, "%s%s on %s", c->others.length ? ", " : "", item->label.name,
+				path_of(disks[i]));
 			continue;
 		}
 		item->disk = disks[i];
@@ -56,12 +58,14 @@ static int candidates_load(struct candidates *c, const struct array_open_options
 	return 0;
 }
 
-static int nothing_found(const struct candidates *c, const struct array_open_options *o, unsigned disks, struct error *err)
+static int nothing_found(
+	const struct candidates *c, const struct array_open_options *o, unsigned disks, struct error *err)
 {
 	if (c->damaged.code)
 		return error_set(err, c->damaged.code, "%s", c->damaged.text);
 	if (c->others.length)
-		return error_set(err, ERR_NOT_FOUND, "no array %s on these %u disks; found %s", o->name ? o->name : "", disks, c->others.bytes);
+		return error_set(err, ERR_NOT_FOUND, "no array %s on these %u disks; found %s", o->name ? o->name : "",
+			disks, c->others.bytes);
 	return error_set(err, ERR_NOT_FOUND, "no array on these %u disks", disks);
 }
 
@@ -77,14 +81,17 @@ static int candidates_check(const struct candidates *c, struct error *err)
 				id__text(x->label.array_id, ids[0]);
 				id__text(y->label.array_id, ids[1]);
 				if (strcmp(x->label.name, y->label.name))
-					return error_set(err, ERR_USAGE, "the disks hold several arrays: %s on %s, %s on %s; say which", x->label.name,
-							 path_of(x->disk), y->label.name, path_of(y->disk));
-				return error_set(err, ERR_REFUSED, "%s and %s hold two different arrays of the name %s (%s, %s)", path_of(x->disk),
-						 path_of(y->disk), x->label.name, ids[0], ids[1]);
+					return error_set(err, ERR_USAGE,
+						"the disks hold several arrays: %s on %s, %s on %s; say which",
+						x->label.name, path_of(x->disk), y->label.name, path_of(y->disk));
+				return error_set(err, ERR_REFUSED,
+					"%s and %s hold two different arrays of the name %s (%s, %s)", path_of(x->disk),
+					path_of(y->disk), x->label.name, ids[0], ids[1]);
 			}
 			if (!memcmp(x->label.own_id, y->label.own_id, ID_BYTES))
-				return error_set(err, ERR_REFUSED, "%s and %s both claim to be member %u of array %s: leave one of them out",
-						 path_of(x->disk), path_of(y->disk), x->label.index, x->label.name);
+				return error_set(err, ERR_REFUSED,
+					"%s and %s both claim to be member %u of array %s: leave one of them out",
+					path_of(x->disk), path_of(y->disk), x->label.index, x->label.name);
 		}
 	return 0;
 }
@@ -94,7 +101,8 @@ static bool is_out(const struct label *l, const struct label *other)
 	if (other->role != LABEL_MEMBER || other->index >= l->member_count)
 		return false;
 	const struct label_entry *e = &l->members[other->index];
-	return !memcmp(e->id, other->own_id, ID_BYTES) && (e->state == ARRAY_MEMBER_MISSING || e->state == ARRAY_MEMBER_FAULTED);
+	return !memcmp(e->id, other->own_id, ID_BYTES) &&
+	       (e->state == ARRAY_MEMBER_MISSING || e->state == ARRAY_MEMBER_FAULTED);
 }
 
 static int halves_check(const struct candidates *c, const struct candidate *newest, struct error *err)
@@ -104,10 +112,11 @@ static int halves_check(const struct candidates *c, const struct candidate *newe
 
 		if (is_out(&newest->label, &x->label) && is_out(&x->label, &newest->label))
 			return error_set(err, ERR_REFUSED,
-					 "array %s: %s and %s each went on without the other (events %llu and %llu); leave out the one whose "
-					 "changes are to be given up",
-					 x->label.name, path_of(newest->disk), path_of(x->disk), (unsigned long long)newest->label.events,
-					 (unsigned long long)x->label.events);
+				"array %s: %s and %s each went on without the other (events %llu and %llu); leave out "
+				"the one whose "
+				"changes are to be given up",
+				x->label.name, path_of(newest->disk), path_of(x->disk),
+				(unsigned long long)newest->label.events, (unsigned long long)x->label.events);
 	}
 	return 0;
 }
@@ -129,8 +138,9 @@ static int members_place(struct array *a, const struct candidates *c, bool *ret_
 		const struct candidate *x = &c->items[i];
 
 		if (disk_traits(x->disk)->logical_bytes > a->label.sector_bytes)
-			return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes, the array %s was made for %u", path_of(x->disk),
-					 disk_traits(x->disk)->logical_bytes, a->label.name, a->label.sector_bytes);
+			return error_set(err, ERR_UNSUPPORTED,
+				"%s has sectors of %u bytes, the array %s was made for %u", path_of(x->disk),
+				disk_traits(x->disk)->logical_bytes, a->label.name, a->label.sector_bytes);
 		if (a->label.log_dedicated && !memcmp(x->label.own_id, a->label.log_id, ID_BYTES)) {
 			a->log_disk = x->disk;
 			continue;
@@ -171,17 +181,21 @@ static int enough_check(struct array *a, struct error *err)
 	array__failed_set(a, failed);
 	if (layout_survives(&a->layout, failed)) {
 		if (a->label.log_dedicated && !a->log_disk && !a->label.clean)
-			return error_set(err, ERR_LOST, "array %s was not closed cleanly and its log disk is not among the disks given", a->label.name);
+			return error_set(err, ERR_LOST,
+				"array %s was not closed cleanly and its log disk is not among the disks given",
+				a->label.name);
 		return 0;
 	}
 	for (unsigned i = 0; i < a->member_count; i++) {
 		present += !failed[i];
 		if (failed[i] && missing.length < 200)
 			text_addf(&missing, "%s%u (%s)", missing.length ? ", " : "", i,
-				  a->members[i].stale ? "stale: it missed writes" : a->members[i].disk ? "not yet rebuilt" : "not found");
+				a->members[i].stale  ? "stale: it missed writes"
+				: a->members[i].disk ? "not yet rebuilt"
+						     : "not found");
 	}
-	int rc = error_set(err, ERR_LOST, "array %s: %u of %u members are usable, which is too few; not usable: %s", a->label.name, present,
-			   a->member_count, missing.bytes ? missing.bytes : "");
+	int rc = error_set(err, ERR_LOST, "array %s: %u of %u members are usable, which is too few; not usable: %s",
+		a->label.name, present, a->member_count, missing.bytes ? missing.bytes : "");
 	text_release(&missing);
 	return rc;
 }
@@ -203,11 +217,11 @@ static int assemble(struct array *a, const struct candidates *c, struct error *e
 	a->layout = newest->label.layout;
 	array__geometry(a);
 	if (a->redundant && map__blocks(a->row_count) > a->label.map_blocks)
-		return error_set(err, ERR_CORRUPT, "array %s: the label gives the map %llu blocks for %llu rows", a->label.name,
-				 (unsigned long long)a->label.map_blocks, (unsigned long long)a->row_count);
+		return error_set(err, ERR_CORRUPT, "array %s: the label gives the map %llu blocks for %llu rows",
+			a->label.name, (unsigned long long)a->label.map_blocks, (unsigned long long)a->row_count);
 	if (a->journal && a->label.log_bytes < 256 * 1024)
 		return error_set(err, ERR_CORRUPT, "array %s: the label gives the log %llu bytes", a->label.name,
-				 (unsigned long long)a->label.log_bytes);
+			(unsigned long long)a->label.log_bytes);
 	rc = members_place(a, c, &ends_good, err);
 	array__degraded_note(a);
 	if (!rc)
@@ -219,8 +233,8 @@ static int assemble(struct array *a, const struct candidates *c, struct error *e
 	return rc ? rc : array__start(a, ends_good, err);
 }
 
-int array_open(struct array **ret_array, const struct array_open_options *o, struct disk *const *disks, unsigned disk_count,
-	       struct error *err)
+int array_open(struct array **ret_array, const struct array_open_options *o, struct disk *const *disks,
+	unsigned disk_count, struct error *err)
 {
 	struct candidates c = {0};
 	struct array *a = NULL;

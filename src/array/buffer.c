@@ -22,7 +22,10 @@
 #define COPY_UNDER_LOCK_BYTES (32u << 10)
 #define SMALL_POOL_BYTES (16u << 20) /* below, pages are touched as they are used */
 
-static unsigned hash_of(const struct array *a, uint64_t row) { return (unsigned)(row * 0x9e3779b97f4a7c15u >> 40) & a->hash_mask; }
+static unsigned hash_of(const struct array *a, uint64_t row)
+{
+	return (unsigned)(row * 0x9e3779b97f4a7c15u >> 40) & a->hash_mask;
+}
 
 static uint64_t pool_bytes(const struct array *a)
 {
@@ -38,7 +41,8 @@ int buffer__open(struct array *a, struct error *err)
 
 	a->slot_count = (unsigned)(bytes / a->slot_bytes);
 	uint64_t objects = min_of((uint64_t)a->slot_count + 64, a->row_count);
-	objects = min_of(objects, max_of((uint64_t)64, ROW_SLOTS_BYTES_MAX / ((uint64_t)a->slots_per_row * sizeof(uint32_t))));
+	objects = min_of(
+		objects, max_of((uint64_t)64, ROW_SLOTS_BYTES_MAX / ((uint64_t)a->slots_per_row * sizeof(uint32_t))));
 	a->row_object_count = (unsigned)objects;
 	a->hash_mask = 63;
 	while (a->hash_mask + 1 < 2 * objects)
@@ -53,7 +57,8 @@ int buffer__open(struct array *a, struct error *err)
 	a->row_hash = calloc((size_t)a->hash_mask + 1, sizeof *a->row_hash);
 	a->zeros = aligned_alloc(DISK_BUFFER_ALIGN, SLOT_BYTES_MAX);
 	if (!a->slot_pool || !a->slot_valid || !a->slot_spare || !a->rows || !a->row_slots || !a->row_hash || !a->zeros)
-		return error_set(err, ERR_MEMORY, "out of memory for a write-back buffer of %llu bytes", (unsigned long long)bytes);
+		return error_set(err, ERR_MEMORY, "out of memory for a write-back buffer of %llu bytes",
+			(unsigned long long)bytes);
 	memset(a->zeros, 0, SLOT_BYTES_MAX);
 	if (bytes > SMALL_POOL_BYTES && !os_is_simulated()) {
 		madvise(a->slot_pool, bytes, MADV_HUGEPAGE); /* a wish */
@@ -85,7 +90,7 @@ void buffer__close(struct array *a)
 	free(a->zeros);
 }
 
-/* --- row objects -------------------------------------------------------------------------------------------------------- */
+/* --- row objects ------------------------------------------------------------------------------ */
 
 struct buf_row *buffer__find(struct array *a, uint64_t row)
 {
@@ -260,7 +265,7 @@ void buffer__care_end(struct array *a)
 	os_cond_broadcast(&a->work);
 }
 
-/* --- bytes coming in ------------------------------------------------------------------------------------------------------- */
+/* --- bytes coming in -------------------------------------------------------------------------- */
 
 uint32_t sectors__mask(uint64_t from_bytes, uint64_t to_bytes)
 {
@@ -370,11 +375,12 @@ static uint64_t take_in(struct array *a, uint64_t offset, const uint8_t *bytes, 
 int array__range_check(const struct array *a, const char *what, uint64_t offset, uint64_t length, struct error *err)
 {
 	if (offset % a->sector_bytes || length % a->sector_bytes)
-		return error_set(err, ERR_USAGE, "array %s: %s of %llu bytes at %llu: both must be multiples of %u", a->label.name, what,
-				 (unsigned long long)length, (unsigned long long)offset, a->sector_bytes);
+		return error_set(err, ERR_USAGE, "array %s: %s of %llu bytes at %llu: both must be multiples of %u",
+			a->label.name, what, (unsigned long long)length, (unsigned long long)offset, a->sector_bytes);
 	if (offset > a->size_bytes || length > a->size_bytes - offset)
-		return error_set(err, ERR_USAGE, "array %s: %s of %llu bytes at %llu reaches past its end at %llu", a->label.name, what,
-				 (unsigned long long)length, (unsigned long long)offset, (unsigned long long)a->size_bytes);
+		return error_set(err, ERR_USAGE, "array %s: %s of %llu bytes at %llu reaches past its end at %llu",
+			a->label.name, what, (unsigned long long)length, (unsigned long long)offset,
+			(unsigned long long)a->size_bytes);
 	return 0;
 }
 
@@ -416,7 +422,8 @@ int buffer__flush_rows(struct array *a, struct error *err)
 	a->flush_upto = max_of(a->flush_upto, mine + 1);
 	if (!list_is_empty(&a->live))
 		os_cond_broadcast(&a->work);
-	while (!a->broken && !list_is_empty(&a->live) && container_of(a->live.next, struct buf_row, live)->epoch <= mine)
+	while (!a->broken && !list_is_empty(&a->live) &&
+		container_of(a->live.next, struct buf_row, live)->epoch <= mine)
 		array__wait(a);
 	return array__broken(a, err);
 }

@@ -1,8 +1,8 @@
 /*
  * Care: check, repair, resync after a crash, replace, rebuild, attach, detach, destroy.
  *
- * All walk over rows in units of about 2 MiB a disk (pass.c). A unit's rows are taken from everybody else while it lasts,
- * a few hundredths of a second; reads of healthy rows go on.
+ * All walk over rows in units of about 2 MiB a disk (pass.c). A unit's rows are taken from everybody else while it
+ * lasts, a few hundredths of a second; reads of healthy rows go on.
  *
  * A rebuild goes up by rows: below `rebuilt_rows` the new disk is read and written like any other, above it is left
  * alone, since the rebuild will come by. While the disk that is replaced can still be read, it stays in use as the
@@ -28,8 +28,8 @@ static int pass_all(struct pass *p, array_progress *progress, void *arg, struct 
 		rc = pass__rows(p, row, n, err);
 		buffer__care_end(a);
 		if (!rc && progress && !progress(arg, min_of((row + n) * a->row_bytes, a->size_bytes), a->size_bytes))
-			rc = error_set(err, ERR_INTERRUPTED, "array %s: interrupted at row %llu of %llu", a->label.name, (unsigned long long)row,
-				       (unsigned long long)a->row_count);
+			rc = error_set(err, ERR_INTERRUPTED, "array %s: interrupted at row %llu of %llu", a->label.name,
+				(unsigned long long)row, (unsigned long long)a->row_count);
 	}
 	return rc;
 }
@@ -63,7 +63,8 @@ int care__resync(struct array *a, struct error *err)
 	return rc;
 }
 
-int array_check(struct array *a, bool repair, struct array_check_result *ret, array_progress *progress, void *arg, struct error *err)
+int array_check(struct array *a, bool repair, struct array_check_result *ret, array_progress *progress, void *arg,
+	struct error *err)
 {
 	struct pass p;
 	int rc;
@@ -72,7 +73,8 @@ int array_check(struct array *a, bool repair, struct array_check_result *ret, ar
 	if (repair && a->read_only)
 		return error_set(err, ERR_READ_ONLY, "array %s is open for reading only", a->label.name);
 	if (!a->redundant)
-		return error_set(err, ERR_USAGE, "array %s keeps neither copies nor parity: there is nothing to compare", a->label.name);
+		return error_set(err, ERR_USAGE,
+			"array %s keeps neither copies nor parity: there is nothing to compare", a->label.name);
 	rc = a->read_only ? 0 : array_flush(a, err);
 	if (!rc)
 		rc = pass__open(&p, a, repair ? PASS_REPAIR : PASS_CHECK, err);
@@ -86,7 +88,7 @@ int array_check(struct array *a, bool repair, struct array_check_result *ret, ar
 	return rc;
 }
 
-/* --- rebuild ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- rebuild ---------------------------------------------------------------------------------- */
 
 /* What was rebuilt is on the disk's medium, and the labels say so. */
 static int rebuild_note(struct array *a, unsigned index, uint64_t rows, struct error *err)
@@ -115,24 +117,27 @@ static int rebuild_walk(struct array *a, unsigned index, array_progress *progres
 	for (uint64_t row = m->rebuilt_rows, n; row < a->row_count && !rc; row += n) {
 		n = min_of(p.unit_rows, a->row_count - row);
 		buffer__care_begin(a, row, row + n);
-		rc = m->state == ARRAY_MEMBER_REBUILDING ? pass__rows(&p, row, n, err)
-							 : error_set(err, ERR_GONE, "array %s: member %u (%s) failed while it was rebuilt",
-								     a->label.name, index, m->name);
+		rc = m->state == ARRAY_MEMBER_REBUILDING
+			     ? pass__rows(&p, row, n, err)
+			     : error_set(err, ERR_GONE, "array %s: member %u (%s) failed while it was rebuilt",
+				       a->label.name, index, m->name);
 		if (!rc) {
 			os_mutex_lock(&a->lock);
 			m->rebuilt_rows = row + n;
 			os_mutex_unlock(&a->lock);
 		}
 		buffer__care_end(a);
-		bool due = os_now_ns() - noted_ns >= PROGRESS_NS || row + n - noted_row >= max_of(a->row_count / 100, p.unit_rows * 4);
+		bool due = os_now_ns() - noted_ns >= PROGRESS_NS ||
+			   row + n - noted_row >= max_of(a->row_count / 100, p.unit_rows * 4);
 		if (!rc && due) {
 			rc = rebuild_note(a, index, row + n, err);
 			noted_ns = os_now_ns();
 			noted_row = row + n;
 		}
 		if (!rc && progress && !progress(arg, min_of((row + n) * a->row_bytes, a->size_bytes), a->size_bytes))
-			rc = error_set(err, ERR_INTERRUPTED, "array %s: the rebuild of member %u stopped at row %llu of %llu; it goes on from there",
-				       a->label.name, index, (unsigned long long)row, (unsigned long long)a->row_count);
+			rc = error_set(err, ERR_INTERRUPTED,
+				"array %s: the rebuild of member %u stopped at row %llu of %llu; it goes on from there",
+				a->label.name, index, (unsigned long long)row, (unsigned long long)a->row_count);
 	}
 	if (rc && m->state == ARRAY_MEMBER_REBUILDING)
 		rebuild_note(a, index, m->rebuilt_rows, NULL);
@@ -163,7 +168,8 @@ static int rebuild_finish(struct array *a, unsigned index, struct error *err)
 	if (!rc)
 		rc = array__labels_store(a, true, err);
 	if (!rc && source)
-		array_label_clear(source, NULL, NULL); /* it has nothing to say any more; if it cannot be cleared, the ids tell */
+		array_label_clear(
+			source, NULL, NULL); /* it has nothing to say any more; if it cannot be cleared, the ids tell */
 	return rc;
 }
 
@@ -186,7 +192,7 @@ int array_rebuild(struct array *a, array_progress *progress, void *arg, struct e
 	return rc;
 }
 
-/* --- replace ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- replace ---------------------------------------------------------------------------------- */
 
 static int new_disk_check(struct array *a, unsigned index, struct disk *d, bool force, struct error *err)
 {
@@ -200,18 +206,20 @@ static int new_disk_check(struct array *a, unsigned index, struct disk *d, bool 
 		const char *path = a->members[i].disk ? disk_traits(a->members[i].disk)->path : NULL;
 		bool same = a->members[i].disk == d || (path && t->path && !strcmp(path, t->path));
 
-		if (same && (a->members[i].state == ARRAY_MEMBER_ONLINE || a->members[i].state == ARRAY_MEMBER_REBUILDING))
-			return error_set(err, ERR_USAGE, "%s is member %u of array %s already", t->name, i, a->label.name);
+		if (same &&
+			(a->members[i].state == ARRAY_MEMBER_ONLINE || a->members[i].state == ARRAY_MEMBER_REBUILDING))
+			return error_set(
+				err, ERR_USAGE, "%s is member %u of array %s already", t->name, i, a->label.name);
 	}
 	if (t->read_only)
 		return error_set(err, ERR_READ_ONLY, "%s is open for reading only", t->name);
 	if (t->logical_bytes > a->sector_bytes)
-		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes, array %s was made for %u", t->name, t->logical_bytes,
-				 a->label.name, a->sector_bytes);
+		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes, array %s was made for %u", t->name,
+			t->logical_bytes, a->label.name, a->sector_bytes);
 	if (t->size_bytes < DISK_BYTES_MIN || label__back_offset(t->size_bytes) - 4096 < a->label.data_offset + data)
 		return error_set(err, ERR_TOO_SMALL, "%s has %s; a member of array %s needs at least %s", t->name,
-				 size_format_binary(t->size_bytes, have), a->label.name,
-				 size_format_binary(round_up_u64(a->label.data_offset + data + MIB, 4096), need));
+			size_format_binary(t->size_bytes, have), a->label.name,
+			size_format_binary(round_up_u64(a->label.data_offset + data + MIB, 4096), need));
 	scoped_free struct label *l = malloc(sizeof *l);
 	if (!l)
 		return error_set(err, ERR_MEMORY, "out of memory for a label");
@@ -222,7 +230,8 @@ static int new_disk_check(struct array *a, unsigned index, struct disk *d, bool 
 		return error_set(err, rc, "%s", why.text);
 	if (!rc && !memcmp(l->array_id, a->label.array_id, ID_BYTES))
 		return 0; /* one of ours that came back */
-	return error_set(err, ERR_EXISTS, "%s belongs to the array %s already", t->name, rc ? "of a label that cannot be read" : l->name);
+	return error_set(err, ERR_EXISTS, "%s belongs to the array %s already", t->name,
+		rc ? "of a label that cannot be read" : l->name);
 }
 
 static int rebuild_begin(struct array *a, unsigned index, struct disk *d, struct error *err)
@@ -256,20 +265,23 @@ static int rebuild_begin(struct array *a, unsigned index, struct disk *d, struct
 	return array__labels_store(a, true, err);
 }
 
-int array_replace(struct array *a, unsigned index, struct disk *disk, bool force, array_progress *progress, void *arg, struct error *err)
+int array_replace(struct array *a, unsigned index, struct disk *disk, bool force, array_progress *progress, void *arg,
+	struct error *err)
 {
 	int rc;
 
 	if (a->read_only)
 		return error_set(err, ERR_READ_ONLY, "array %s is open for reading only", a->label.name);
 	if (index >= a->member_count)
-		return error_set(err, ERR_USAGE, "array %s has members 0 to %u, not %u", a->label.name, a->member_count - 1, index);
+		return error_set(err, ERR_USAGE, "array %s has members 0 to %u, not %u", a->label.name,
+			a->member_count - 1, index);
 	if (a->members[index].state == ARRAY_MEMBER_REBUILDING && a->members[index].source)
 		return error_set(err, ERR_BUSY, "array %s: member %u is being replaced already", a->label.name, index);
 	rc = new_disk_check(a, index, disk, force, err);
 	if (!rc && !a->redundant && a->members[index].state != ARRAY_MEMBER_ONLINE)
-		rc = error_set(err, ERR_LOST, "array %s keeps no redundancy and member %u is not there: its bytes cannot be made again",
-			       a->label.name, index);
+		rc = error_set(err, ERR_LOST,
+			"array %s keeps no redundancy and member %u is not there: its bytes cannot be made again",
+			a->label.name, index);
 	if (!rc) {
 		os_mutex_lock(&a->lock);
 		rc = array__broken(a, err);
@@ -286,7 +298,7 @@ int array_replace(struct array *a, unsigned index, struct disk *disk, bool force
 	return rc ? rc : rebuild_finish(a, index, err);
 }
 
-/* --- more copies, and less --------------------------------------------------------------------------------------------------------------------- */
+/* --- more copies, and less -------------------------------------------------------------------- */
 
 static int is_plain_mirror(const struct array *a, struct error *err)
 {
@@ -294,8 +306,8 @@ static int is_plain_mirror(const struct array *a, struct error *err)
 
 	if (a->layout.kind == LAYOUT_MIRROR && a->layout.groups == 1)
 		return 0;
-	return error_set(err, ERR_UNSUPPORTED, "array %s is %s; copies can be added to and taken from a mirror only", a->label.name,
-			 layout_name(&a->layout, name));
+	return error_set(err, ERR_UNSUPPORTED, "array %s is %s; copies can be added to and taken from a mirror only",
+		a->label.name, layout_name(&a->layout, name));
 }
 
 /* The number of copies changes nothing in where a mirror's bytes lie. */
@@ -314,7 +326,8 @@ int array_attach(struct array *a, struct disk *disk, bool force, array_progress 
 	if (!rc && a->read_only)
 		rc = error_set(err, ERR_READ_ONLY, "array %s is open for reading only", a->label.name);
 	if (!rc && index == LAYOUT_WIDTH_MAX)
-		rc = error_set(err, ERR_USAGE, "array %s has %u copies already, the most there can be", a->label.name, index);
+		rc = error_set(
+			err, ERR_USAGE, "array %s has %u copies already, the most there can be", a->label.name, index);
 	if (!rc)
 		rc = new_disk_check(a, index, disk, force, err);
 	if (rc)
@@ -342,9 +355,11 @@ int array_detach(struct array *a, unsigned index, struct error *err)
 	if (!rc && a->read_only)
 		rc = error_set(err, ERR_READ_ONLY, "array %s is open for reading only", a->label.name);
 	if (!rc && index >= a->member_count)
-		rc = error_set(err, ERR_USAGE, "array %s has members 0 to %u, not %u", a->label.name, a->member_count - 1, index);
+		rc = error_set(err, ERR_USAGE, "array %s has members 0 to %u, not %u", a->label.name,
+			a->member_count - 1, index);
 	if (!rc && a->member_count <= 2)
-		rc = error_set(err, ERR_USAGE, "array %s has %u copies; a mirror keeps two at least", a->label.name, a->member_count);
+		rc = error_set(err, ERR_USAGE, "array %s has %u copies; a mirror keeps two at least", a->label.name,
+			a->member_count);
 	for (unsigned i = 0; i < a->member_count && !rc; i++)
 		online += i != index && a->members[i].state == ARRAY_MEMBER_ONLINE;
 	if (!rc && !online)
@@ -382,7 +397,8 @@ int array_destroy(struct array *a, struct error *err)
 	os_mutex_unlock(&a->lock);
 	array__threads_stop(a);
 	for (unsigned i = 0; i <= a->member_count; i++) {
-		struct disk *disks[2] = {i < a->member_count ? a->members[i].disk : a->log_disk, i < a->member_count ? a->members[i].source : NULL};
+		struct disk *disks[2] = {i < a->member_count ? a->members[i].disk : a->log_disk,
+			i < a->member_count ? a->members[i].source : NULL};
 
 		for (unsigned k = 0; k < 2; k++)
 			if (disks[k] && !rc && !(i < a->member_count && a->members[i].state == ARRAY_MEMBER_MISSING))

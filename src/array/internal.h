@@ -6,19 +6,19 @@
 
 #include "array.h"
 
-#define SECTOR_BYTES 512u             /* the unit of validity in the buffer */
-#define SLOT_BYTES_MAX (16u << 10)    /* the unit of memory in the buffer */
+#define SECTOR_BYTES 512u          /* the unit of validity in the buffer */
+#define SLOT_BYTES_MAX (16u << 10) /* the unit of memory in the buffer */
 #define MIB ((uint64_t)1 << 20)
 #define ID_BYTES 16
-#define READ_ERRORS_MAX 20            /* a member that needed so many repairs in one session is taken out */
+#define READ_ERRORS_MAX 20 /* a member that needed so many repairs in one session is taken out */
 
-/* --- format ------------------------------------------------------------------------------------------------------ */
+/* --- format ----------------------------------------------------------------------------------- */
 
-#define LABEL_BYTES (16u << 10)       /* one slot */
-#define LABEL_OFFSET 4096u            /* of the front area; the slots are LABEL_OFFSET and LABEL_OFFSET + LABEL_BYTES */
+#define LABEL_BYTES (16u << 10) /* one slot */
+#define LABEL_OFFSET 4096u      /* of the front area; the slots are LABEL_OFFSET and LABEL_OFFSET + LABEL_BYTES */
 #define LABEL_VERSION 1u
-#define FRONT_BYTES (64u << 10)       /* labels; then the map, then the log */
-#define BLOCK_BYTES 4096u             /* of the map and the log */
+#define FRONT_BYTES (64u << 10) /* labels; then the map, then the log */
+#define BLOCK_BYTES 4096u       /* of the map and the log */
 #define DISK_BYTES_MIN (16 * MIB)
 
 enum label_role { LABEL_MEMBER, LABEL_LOG, LABEL_SOURCE };
@@ -40,12 +40,12 @@ struct label {
 	uint32_t sector_bytes;
 	struct layout layout;
 	uint64_t data_offset, map_offset, map_blocks, log_offset, log_bytes;
-	uint64_t disk_bytes;          /* of the disk that carries it */
+	uint64_t disk_bytes; /* of the disk that carries it */
 	bool clean;
 	bool log_dedicated;
 	uint8_t log_id[ID_BYTES];
-	uint64_t log_disk_bytes;      /* of the ring on the dedicated log disk */
-	uint64_t log_sequence;        /* records before this one are done with */
+	uint64_t log_disk_bytes; /* of the ring on the dedicated log disk */
+	uint64_t log_sequence;   /* records before this one are done with */
 	struct label_entry members[LAYOUT_DISKS_MAX];
 };
 
@@ -63,16 +63,22 @@ int label__store(struct disk *d, const struct label *l, bool all, struct error *
 void id__text(const uint8_t id[ID_BYTES], char text[33]);
 bool id__is_zero(const uint8_t id[ID_BYTES]);
 
-/* --- one thread's I/O ----------------------------------------------------------------------------------------------- */
+/* --- one thread's I/O ------------------------------------------------------------------------- */
 
 /* How a member can be reached, copied under the lock so that a batch sees one state of the array. */
 struct road {
-	struct disk *disk;       /* NULL: not there */
-	struct disk *source;     /* while it is replaced: the old one */
-	uint64_t readable_rows;  /* rows below can be read from `disk` */
+	struct disk *disk;      /* NULL: not there */
+	struct disk *source;    /* while it is replaced: the old one */
+	uint64_t readable_rows; /* rows below can be read from `disk` */
 };
-static inline bool road_reads(const struct road *r, uint64_t row) { return (r->disk && row < r->readable_rows) || r->source; }
-static inline bool road_reads_source(const struct road *r, uint64_t row) { return !(r->disk && row < r->readable_rows); }
+static inline bool road_reads(const struct road *r, uint64_t row)
+{
+	return (r->disk && row < r->readable_rows) || r->source;
+}
+static inline bool road_reads_source(const struct road *r, uint64_t row)
+{
+	return !(r->disk && row < r->readable_rows);
+}
 /* What cannot be read yet need not be written: the rebuild comes by. So who is read is who is written, and the source
  * always, since after a crash the rebuild may start further back. */
 
@@ -80,8 +86,8 @@ struct piece {
 	uint64_t offset_bytes; /* on the disk */
 	uint8_t *bytes;
 	uint32_t length;
-	uint32_t tag;          /* for whoever made it */
-	uint16_t key;          /* member × 2 + 1 for the source */
+	uint32_t tag; /* for whoever made it */
+	uint16_t key; /* member × 2 + 1 for the source */
 	bool logged;
 	int status;
 };
@@ -92,8 +98,8 @@ struct part {
 	uint8_t *bytes;
 	uint32_t length;
 	enum part_kind kind;
-	bool lost;      /* its row is: some of it may be */
-	uint16_t key;   /* who failed */
+	bool lost;    /* its row is: some of it may be */
+	uint16_t key; /* who failed */
 	int status;
 };
 struct target {
@@ -128,11 +134,11 @@ void io__close(struct io *io);
 void io__roads(struct array *a, struct io *io); /* with the lock held */
 void io__reset(struct io *io);
 bool io__scratch_grow(struct io *io, size_t bytes); /* only right after a reset */
-uint8_t *io__scratch(struct io *io, size_t bytes); /* NULL when it does not fit */
+uint8_t *io__scratch(struct io *io, size_t bytes);  /* NULL when it does not fit */
 void io__piece(struct io *io, unsigned key, uint64_t offset_bytes, void *bytes, uint64_t length, uint32_t tag);
 /* The piece for a member's data area, to the source too where there is one. */
-void io__piece_write(struct array *a, struct io *io, unsigned member, uint64_t row, uint64_t data_offset, void *bytes, uint64_t length,
-		     bool logged);
+void io__piece_write(struct array *a, struct io *io, unsigned member, uint64_t row, uint64_t data_offset, void *bytes,
+	uint64_t length, bool logged);
 /* Sorted by disk and place, joined into long requests, all in flight together, all waited for. Returns how many
  * pieces failed; ERR_MEMORY when it could not even start. With `split`, what failed together is tried apart. */
 int io__run(struct io *io, enum disk_op op);
@@ -142,26 +148,26 @@ int io__flush(struct io *io, const bool *want, int *ret_status);
 struct io *io__get(struct array *a, struct error *err);
 void io__put(struct array *a, struct io *io);
 
-/* --- buffer ---------------------------------------------------------------------------------------------------------- */
+/* --- buffer ----------------------------------------------------------------------------------- */
 
 struct buf_row {
-	struct list live;      /* all rows in use, in the order of birth; or the spare ones */
-	struct list full;      /* in array.full while is_full and idle */
-	struct buf_row *next;  /* of its hash chain */
+	struct list live;     /* all rows in use, in the order of birth; or the spare ones */
+	struct list full;     /* in array.full while is_full and idle */
+	struct buf_row *next; /* of its hash chain */
 	uint64_t row, epoch, born_ns;
-	uint32_t sectors;      /* valid ones */
-	uint32_t slots;        /* in use */
-	unsigned guards;       /* readers of the row on the disks: nobody may write it */
+	uint32_t sectors; /* valid ones */
+	uint32_t slots;   /* in use */
+	unsigned guards;  /* readers of the row on the disks: nobody may write it */
 	unsigned waiters;
 	bool is_full;
-	bool writing;          /* somebody has it for himself */
-	bool copying;          /* a caller's bytes are on their way in, outside of the lock */
-	bool has_data;         /* counts for flush */
-	uint64_t touched;      /* array.write_clock when it last got bytes */
-	uint32_t *slot;        /* slot number + 1, or 0 */
+	bool writing;     /* somebody has it for himself */
+	bool copying;     /* a caller's bytes are on their way in, outside of the lock */
+	bool has_data;    /* counts for flush */
+	uint64_t touched; /* array.write_clock when it last got bytes */
+	uint32_t *slot;   /* slot number + 1, or 0 */
 };
 
-/* --- the map --------------------------------------------------------------------------------------------------------- */
+/* --- the map ---------------------------------------------------------------------------------- */
 
 enum row_state {
 	ROW_NEVER,
@@ -174,12 +180,15 @@ enum row_state {
 	ROW_PROMISED = ROW_STATES, /* only in memory: dirty, and a flush that runs promises what it was before */
 };
 /* A byte a row: what it is, what the disks say it is, and two marks. */
-#define ROW_ACTUAL(b) ((enum row_state)((b) & 7))
+#define ROW_ACTUAL(b) ((enum row_state)((b)&7))
 #define ROW_DURABLE(b) ((enum row_state)((b) >> 3 & 7))
 #define ROW_IN_FLIGHT 0x40
 #define ROW_TOUCHED 0x80
 /* To be made to agree at open. */
-static inline bool row__is_dirty(uint8_t b) { return ROW_ACTUAL(b) == ROW_DIRTY || ROW_DURABLE(b) == ROW_LOST_DIRTY; }
+static inline bool row__is_dirty(uint8_t b)
+{
+	return ROW_ACTUAL(b) == ROW_DIRTY || ROW_DURABLE(b) == ROW_LOST_DIRTY;
+}
 #define MAP_HEAD_BYTES 64u
 #define MAP_ROWS_OF_BLOCK ((BLOCK_BYTES - MAP_HEAD_BYTES) * 2)
 #define MAP_ROWS_MAX ((uint64_t)1 << 28)
@@ -191,7 +200,7 @@ struct map_block {
 	bool unwritten; /* they say less than memory thinks they do: a write failed, or too few members have it */
 };
 
-/* --- the log ---------------------------------------------------------------------------------------------------------- */
+/* --- the log ---------------------------------------------------------------------------------- */
 
 #define LOG_SEQUENCES 4096u /* records that may be unretired at once */
 struct log_entry {
@@ -200,10 +209,10 @@ struct log_entry {
 	uint32_t length;
 };
 struct log_ring {
-	uint64_t head, tail;   /* counted on without wrapping */
+	uint64_t head, tail; /* counted on without wrapping */
 	struct log_span {
 		uint64_t sequence, end;
-	} *spans;              /* what lies between, oldest first: a ring too */
+	} * spans; /* what lies between, oldest first: a ring too */
 	unsigned first, count;
 };
 #define LOG_SPANS 512u
@@ -211,7 +220,7 @@ struct log_touch {
 	uint64_t row, sequence; /* sequence 0: free */
 };
 
-/* --- read-ahead ---------------------------------------------------------------------------------------------------------- */
+/* --- read-ahead ------------------------------------------------------------------------------- */
 
 struct page {
 	struct list lru;
@@ -249,7 +258,7 @@ struct ahead {
 	unsigned thread_count;
 };
 
-/* --- the array ---------------------------------------------------------------------------------------------------------- */
+/* --- the array -------------------------------------------------------------------------------- */
 
 struct member {
 	struct disk *disk, *source;
@@ -290,7 +299,7 @@ struct array {
 
 	struct member members[LAYOUT_DISKS_MAX];
 	unsigned member_count;
-	bool broken; /* beyond redundancy */
+	bool broken;   /* beyond redundancy */
 	bool degraded; /* some member is out: see careful in rowmap.c */
 	struct error broken_error;
 	bool labels_dirty, labels_writing;
@@ -309,7 +318,7 @@ struct array {
 	uint64_t write_clock;  /* slots filled so far */
 	unsigned room_waiters, settle_waiters;
 	uint64_t flush_epoch, flush_upto;
-	uint64_t elevator;     /* where the last batch of partial rows ended */
+	uint64_t elevator;                  /* where the last batch of partial rows ended */
 	uint64_t stream_next, stream_bytes; /* where the last run of full rows ended, and how long it is by now */
 	unsigned partial_batches;
 	uint64_t care_first, care_end; /* rows that care has for itself */
@@ -328,7 +337,7 @@ struct array {
 	/* Map. */
 	uint8_t *map;
 	bool promise_now; /* a flush has just made what it promises durable */
-	bool map_lazy; /* the disks say dirty of rows for longer than need be */
+	bool map_lazy;    /* the disks say dirty of rows for longer than need be */
 	struct map_block *blocks;
 	uint64_t block_count;
 	bool map_busy;
@@ -353,13 +362,14 @@ struct array {
 	uint64_t active_reads[2];
 	unsigned read_turn;
 	uint64_t slow_checked_ns, latency_median_ns;
-	uint8_t *zeros; /* a slot of them */
+	uint8_t *zeros;  /* a slot of them */
 	uint8_t *poison; /* a sector: what stands where bytes are lost */
 };
 
 /* array.c */
 int array__state_set(struct array *a, unsigned index, enum array_member_state to); /* with the lock held */
-/* A member failed: takes it out if that is what it deserves. `source`: the old disk of a replacement. Without the lock. */
+/* A member failed: takes it out if that is what it deserves. `source`: the old disk of a replacement. Without the lock.
+ */
 void array__write_failed(struct array *a, unsigned key, int status);
 void array__read_failed(struct array *a, unsigned key, int status);
 /* With the lock held; lets it go while it writes. Label changes that were asked for are durable after it. */
@@ -396,19 +406,28 @@ void array__threads_stop(struct array *a);
 int buffer__open(struct array *a, struct error *err);
 void buffer__close(struct array *a);
 struct buf_row *buffer__find(struct array *a, uint64_t row);
-struct buf_row *buffer__get(struct array *a, uint64_t row); /* NULL: no spare one */
-void buffer__tidy(struct array *a, struct buf_row *b);      /* gives it back when nobody needs it */
-void buffer__written(struct array *a, struct buf_row *b);   /* its bytes are on the disks: frees the slots */
+struct buf_row *buffer__get(struct array *a, uint64_t row);      /* NULL: no spare one */
+void buffer__tidy(struct array *a, struct buf_row *b);           /* gives it back when nobody needs it */
+void buffer__written(struct array *a, struct buf_row *b);        /* its bytes are on the disks: frees the slots */
 bool buffer__row_free(struct array *a, const struct buf_row *b); /* nobody has it: it may be written */
-void buffer__guard(struct array *a, uint64_t row);   /* shared: it is not written meanwhile */
+void buffer__guard(struct array *a, uint64_t row);               /* shared: it is not written meanwhile */
 void buffer__unguard(struct array *a, uint64_t row);
-void buffer__seize(struct array *a, uint64_t row);   /* exclusive */
+void buffer__seize(struct array *a, uint64_t row); /* exclusive */
 void buffer__unseize(struct array *a, uint64_t row);
 void buffer__care_begin(struct array *a, uint64_t first, uint64_t end); /* many rows, exclusive */
 void buffer__care_end(struct array *a);
-static inline bool buffer__in_care(const struct array *a, uint64_t row) { return row >= a->care_first && row < a->care_end; }
-static inline uint8_t *slot__bytes(const struct array *a, uint32_t slot) { return a->slot_pool + (size_t)(slot - 1) * a->slot_bytes; }
-static inline uint32_t slot__valid(const struct array *a, uint32_t slot) { return slot ? a->slot_valid[slot - 1] : 0; }
+static inline bool buffer__in_care(const struct array *a, uint64_t row)
+{
+	return row >= a->care_first && row < a->care_end;
+}
+static inline uint8_t *slot__bytes(const struct array *a, uint32_t slot)
+{
+	return a->slot_pool + (size_t)(slot - 1) * a->slot_bytes;
+}
+static inline uint32_t slot__valid(const struct array *a, uint32_t slot)
+{
+	return slot ? a->slot_valid[slot - 1] : 0;
+}
 uint32_t sectors__mask(uint64_t from_bytes, uint64_t to_bytes); /* within a slot */
 int array__range_check(const struct array *a, const char *what, uint64_t offset, uint64_t length, struct error *err);
 int buffer__flush_rows(struct array *a, struct error *err);
@@ -422,11 +441,11 @@ int map__load(struct array *a, struct io *io, struct error *err);
 void map__doubt(struct array *a);
 /* Before rows are written in place without a log record: their states on the disks allow it afterwards. Rows ascend. */
 int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned count, bool stream, struct error *err);
-void map__lose(struct array *a, uint64_t row); /* with the lock held */
-void map__cured(struct array *a, uint64_t row); /* with the lock held: made to agree at open */
+void map__lose(struct array *a, uint64_t row);             /* with the lock held */
+void map__cured(struct array *a, uint64_t row);            /* with the lock held: made to agree at open */
 void map__done(struct array *a, uint64_t row, bool plain); /* with the lock held: the row was written */
-void map__flush_begin(struct array *a); /* with the lock held */
-void map__flush_undo(struct array *a);  /* with the lock held: it failed */
+void map__flush_begin(struct array *a);                    /* with the lock held */
+void map__flush_undo(struct array *a);                     /* with the lock held: it failed */
 /* With the lock held: what was not touched since begin is clean. True: rows that are fresh and being written again hold
  * promised bytes now, and the disks must say so before the flush ends. */
 bool map__flush_end(struct array *a);
@@ -442,11 +461,12 @@ int log__open(struct array *a, struct error *err);
 void log__close(struct array *a);
 uint64_t log__record_max(const struct array *a); /* payload of one record */
 /* All pieces of io with `logged` become one record, durable when it returns. */
-int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence, struct error *err);
+int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence,
+	struct error *err);
 void log__in_place(struct array *a, uint64_t sequence); /* with the lock held */
 uint64_t log__flush_begin(struct array *a);             /* with the lock held */
 void log__flush_end(struct array *a, uint64_t upto);
-bool log__holds(const struct array *a, uint64_t row);   /* with the lock held: a replay could write this row */
+bool log__holds(const struct array *a, uint64_t row); /* with the lock held: a replay could write this row */
 int log__replay(struct array *a, struct io *io, struct error *err);
 int log__checkpoint(struct array *a, struct error *err); /* no record is needed any more */
 int log__wipe(struct array *a, struct disk *d, struct error *err);
@@ -467,8 +487,8 @@ bool poison__find(const struct array *a, const uint8_t *bytes, uint64_t length, 
 /* read.c */
 /* Reads into each target: what is buffered, what was read ahead (use_cache), the rest from the disks. */
 int read__targets(struct array *a, const struct target *targets, unsigned count, bool use_cache, struct error *err);
-int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column, uint64_t lo, uint64_t hi, uint8_t *to, uint64_t bad,
-		  struct error *err);
+int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column, uint64_t lo, uint64_t hi, uint8_t *to,
+	uint64_t bad, struct error *err);
 void read__drain(struct array *a); /* reads that began before are over: no pointer to a disk is held any more */
 
 /* ahead.c */
@@ -476,7 +496,8 @@ int ahead__open(struct array *a, struct error *err);
 void ahead__stop(struct array *a);
 void ahead__close(struct array *a);
 void ahead__seen(struct array *a, uint64_t offset_bytes, uint64_t length_bytes); /* with the lock held */
-/* Copies what it has from `offset` on, within one page; 0: nothing there. Waits for what is on its way. With the lock held. */
+/* Copies what it has from `offset` on, within one page; 0: nothing there. Waits for what is on its way. With the lock
+ * held. */
 uint64_t ahead__copy(struct array *a, uint64_t offset_bytes, uint8_t *buffer, uint64_t length_bytes);
 void ahead__drop(struct array *a, uint64_t offset_bytes, uint64_t length_bytes); /* with the lock held */
 

@@ -65,7 +65,8 @@ void io__roads(struct array *a, struct io *io)
 		const struct member *m = &a->members[i];
 		bool there = m->disk && (m->state == ARRAY_MEMBER_ONLINE || m->state == ARRAY_MEMBER_REBUILDING);
 
-		io->roads[i] = (struct road){.disk = there ? m->disk : NULL, .source = there ? m->source : NULL,
+		io->roads[i] = (struct road){.disk = there ? m->disk : NULL,
+			.source = there ? m->source : NULL,
 			.readable_rows = m->state == ARRAY_MEMBER_ONLINE ? UINT64_MAX : m->rebuilt_rows};
 	}
 	io->roads[a->member_count] = (struct road){.disk = a->log_disk, .readable_rows = UINT64_MAX};
@@ -108,12 +109,15 @@ void io__piece(struct io *io, unsigned key, uint64_t offset_bytes, void *bytes, 
 		io->pieces = p;
 		io->piece_room *= 2;
 	}
-	io->pieces[io->piece_count++] = (struct piece){.offset_bytes = offset_bytes, .bytes = bytes,
-		.length = (uint32_t)length, .tag = tag, .key = (uint16_t)key};
+	io->pieces[io->piece_count++] = (struct piece){.offset_bytes = offset_bytes,
+		.bytes = bytes,
+		.length = (uint32_t)length,
+		.tag = tag,
+		.key = (uint16_t)key};
 }
 
-void io__piece_write(struct array *a, struct io *io, unsigned member, uint64_t row, uint64_t data_offset, void *bytes, uint64_t length,
-		     bool logged)
+void io__piece_write(struct array *a, struct io *io, unsigned member, uint64_t row, uint64_t data_offset, void *bytes,
+	uint64_t length, bool logged)
 {
 	const struct road *r = &io->roads[member];
 	uint64_t at = a->label.data_offset + data_offset;
@@ -188,7 +192,7 @@ static size_t requests_build(struct io *io, enum disk_op op)
 			const struct piece *p = &io->pieces[i];
 
 			if (p->key != key || p->offset_bytes != offset + length ||
-			    (length && (length + p->length > REQUEST_BYTES_MAX || entries == REQUEST_IOV_MAX)))
+				(length && (length + p->length > REQUEST_BYTES_MAX || entries == REQUEST_IOV_MAX)))
 				break;
 			if (entries && (uint8_t *)first[entries - 1].iov_base + first[entries - 1].iov_len == p->bytes)
 				first[entries - 1].iov_len += p->length;
@@ -289,7 +293,7 @@ int io__flush(struct io *io, const bool *want, int *ret_status)
 	return 0;
 }
 
-/* --- spare ones, for callers' threads -------------------------------------------------------------------------------- */
+/* --- spare ones, for callers' threads --------------------------------------------------------- */
 
 struct io *io__get(struct array *a, struct error *err)
 {

@@ -145,45 +145,53 @@ static int places_check(const struct label *l, struct error *err)
 		used = l->role == LABEL_LOG || l->index >= l->layout.disks ? 0 : l->layout.concat_bytes[l->index];
 	if (l->disk_bytes < DISK_BYTES_MIN || l->disk_bytes > INT64_MAX)
 		return error_set(err, ERR_CORRUPT, "the label says its disk has %llu bytes; at least %llu are needed",
-				 (unsigned long long)l->disk_bytes, (unsigned long long)DISK_BYTES_MIN);
+			(unsigned long long)l->disk_bytes, (unsigned long long)DISK_BYTES_MIN);
 	if (l->role == LABEL_LOG)
-		return l->log_disk_bytes >= BLOCK_BYTES && l->log_disk_bytes % BLOCK_BYTES == 0 && l->log_disk_bytes <= end
+		return l->log_disk_bytes >= BLOCK_BYTES && l->log_disk_bytes % BLOCK_BYTES == 0 &&
+				       l->log_disk_bytes <= end
 			       ? 0
 			       : error_set(err, ERR_CORRUPT, "the label says the log has %llu bytes on a disk of %llu",
-					   (unsigned long long)l->log_disk_bytes, (unsigned long long)l->disk_bytes);
-	if (l->map_offset < FRONT_BYTES || l->map_offset > l->data_offset || l->map_blocks > l->data_offset / (2 * BLOCK_BYTES) ||
-	    l->log_offset < l->map_offset + l->map_blocks * 2 * BLOCK_BYTES || l->log_offset > l->data_offset ||
-	    l->log_bytes > l->data_offset - l->log_offset || l->log_bytes % BLOCK_BYTES || l->log_offset % BLOCK_BYTES ||
-	    l->map_offset % BLOCK_BYTES || l->data_offset % MIB || l->data_offset > end || used > end - l->data_offset)
+					 (unsigned long long)l->log_disk_bytes, (unsigned long long)l->disk_bytes);
+	if (l->map_offset < FRONT_BYTES || l->map_offset > l->data_offset ||
+		l->map_blocks > l->data_offset / (2 * BLOCK_BYTES) ||
+		l->log_offset < l->map_offset + l->map_blocks * 2 * BLOCK_BYTES || l->log_offset > l->data_offset ||
+		l->log_bytes > l->data_offset - l->log_offset || l->log_bytes % BLOCK_BYTES ||
+		l->log_offset % BLOCK_BYTES || l->map_offset % BLOCK_BYTES || l->data_offset % MIB ||
+		l->data_offset > end || used > end - l->data_offset)
 		return error_set(err, ERR_CORRUPT,
-				 "the label's places do not fit a disk of %llu bytes: map at %llu, log at %llu with %llu bytes, "
-				 "data at %llu with %llu bytes",
-				 (unsigned long long)l->disk_bytes, (unsigned long long)l->map_offset,
-				 (unsigned long long)l->log_offset, (unsigned long long)l->log_bytes,
-				 (unsigned long long)l->data_offset, (unsigned long long)used);
+			"the label's places do not fit a disk of %llu bytes: map at %llu, log at %llu with %llu bytes, "
+			"data at %llu with %llu bytes",
+			(unsigned long long)l->disk_bytes, (unsigned long long)l->map_offset,
+			(unsigned long long)l->log_offset, (unsigned long long)l->log_bytes,
+			(unsigned long long)l->data_offset, (unsigned long long)used);
 	return 0;
 }
 
 static int members_check(const struct label *l, struct error *err)
 {
 	if (l->member_count != l->layout.disks)
-		return error_set(err, ERR_CORRUPT, "the label says %u members of a layout with %u disks", l->member_count,
-				 l->layout.disks);
+		return error_set(err, ERR_CORRUPT, "the label says %u members of a layout with %u disks",
+			l->member_count, l->layout.disks);
 	if (l->role != LABEL_LOG && l->index >= l->member_count)
 		return error_set(err, ERR_CORRUPT, "the label says member %u of %u", l->index, l->member_count);
 	for (unsigned i = 0; i < l->member_count; i++)
 		if (l->members[i].state > ARRAY_MEMBER_REBUILDING)
 			return error_set(err, ERR_CORRUPT, "the label says state %u of member %u, known are 0 to %u",
-					 l->members[i].state, i, ARRAY_MEMBER_REBUILDING);
+				l->members[i].state, i, ARRAY_MEMBER_REBUILDING);
 	return 0;
 }
 
 static void unpack_layout(const uint8_t *p, struct layout *ret)
 {
-	*ret = (struct layout){.kind = (enum layout_kind)p[AT_KIND], .spread = (enum layout_spread)p[AT_SPREAD],
-		.rotation = (enum layout_rotation)p[AT_ROTATION], .disks = get_le32(p + AT_DISKS),
-		.groups = get_le32(p + AT_GROUPS), .width = get_le32(p + AT_WIDTH), .copies = get_le32(p + AT_COPIES),
-		.parity = get_le32(p + AT_PARITY), .chunk_bytes = get_le64(p + AT_CHUNK),
+	*ret = (struct layout){.kind = (enum layout_kind)p[AT_KIND],
+		.spread = (enum layout_spread)p[AT_SPREAD],
+		.rotation = (enum layout_rotation)p[AT_ROTATION],
+		.disks = get_le32(p + AT_DISKS),
+		.groups = get_le32(p + AT_GROUPS),
+		.width = get_le32(p + AT_WIDTH),
+		.copies = get_le32(p + AT_COPIES),
+		.parity = get_le32(p + AT_PARITY),
+		.chunk_bytes = get_le64(p + AT_CHUNK),
 		.disk_bytes = get_le64(p + AT_DISK_USED)};
 	for (unsigned i = 0; i < LAYOUT_DISKS_MAX; i++)
 		ret->concat_bytes[i] = get_le64(p + AT_CONCAT + 8 * i);
@@ -193,7 +201,8 @@ static int name_check(const char *name, struct error *err)
 {
 	size_t length = strnlen(name, ARRAY_NAME_BYTES);
 
-	if (length == 0 || length == ARRAY_NAME_BYTES || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != length)
+	if (length == 0 || length == ARRAY_NAME_BYTES ||
+		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != length)
 		return error_set(err, ERR_CORRUPT, "the label's array name is not 1 to 63 of A-Z a-z 0-9 _ . -");
 	return 0;
 }
@@ -207,13 +216,15 @@ int label__unpack(const uint8_t bytes[LABEL_BYTES], struct label *ret, struct er
 	if (memcmp(p + AT_MAGIC, magic, sizeof magic))
 		return error_set(err, ERR_NOT_FOUND, "no array label");
 	if (crc != get_le32(p + AT_CRC))
-		return error_set(err, ERR_CORRUPT, "the label's checksum is %08x, its bytes give %08x", get_le32(p + AT_CRC), crc);
+		return error_set(err, ERR_CORRUPT, "the label's checksum is %08x, its bytes give %08x",
+			get_le32(p + AT_CRC), crc);
 	if (version != LABEL_VERSION || get_le32(p + AT_LENGTH) != LABEL_BYTES)
-		return error_set(err, ERR_UNSUPPORTED, "the label has version %u and %u bytes, this program knows version %u with %u",
-				 version, get_le32(p + AT_LENGTH), LABEL_VERSION, LABEL_BYTES);
+		return error_set(err, ERR_UNSUPPORTED,
+			"the label has version %u and %u bytes, this program knows version %u with %u", version,
+			get_le32(p + AT_LENGTH), LABEL_VERSION, LABEL_BYTES);
 	if (get_le64(p + AT_FEATURES))
 		return error_set(err, ERR_UNSUPPORTED, "the label asks for features %#llx, this program knows 0",
-				 (unsigned long long)get_le64(p + AT_FEATURES));
+			(unsigned long long)get_le64(p + AT_FEATURES));
 	struct label *l = ret;
 	memset(l, 0, sizeof *l);
 	l->events = get_le64(p + AT_EVENTS);
@@ -261,7 +272,7 @@ int label__unpack(const uint8_t bytes[LABEL_BYTES], struct label *ret, struct er
 	return rc;
 }
 
-/* --- on a disk ------------------------------------------------------------------------------------------------------ */
+/* --- on a disk -------------------------------------------------------------------------------- */
 
 static void *label_buffer(struct error *err)
 {
@@ -273,7 +284,8 @@ static void *label_buffer(struct error *err)
 }
 
 /* Both slots of one area; keeps the newer good one in *best. Returns what was found: 0 or why not. */
-static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct label *best, bool *have, unsigned *good, struct error *err)
+static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct label *best, bool *have, unsigned *good,
+	struct error *err)
 {
 	int rc = disk_read(d, offset, bytes, 2 * LABEL_BYTES, err);
 	struct label *l = rc ? NULL : malloc(sizeof *l);
@@ -287,8 +299,9 @@ static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct lab
 		int found = label__unpack(bytes + slot * LABEL_BYTES, l, &why);
 
 		if (!found && l->disk_bytes > disk_traits(d)->size_bytes)
-			found = error_set(&why, ERR_CORRUPT, "the label is of a disk with %llu bytes, this one has %llu",
-					  (unsigned long long)l->disk_bytes, (unsigned long long)disk_traits(d)->size_bytes);
+			found = error_set(&why, ERR_CORRUPT,
+				"the label is of a disk with %llu bytes, this one has %llu",
+				(unsigned long long)l->disk_bytes, (unsigned long long)disk_traits(d)->size_bytes);
 		if (!found) {
 			++*good;
 			if (!*have || l->events > best->events)
@@ -313,7 +326,7 @@ int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, 
 
 	if (t->size_bytes < DISK_BYTES_MIN)
 		return error_set(err, ERR_NOT_FOUND, "%s: %llu bytes are too few for an array label", t->name,
-				 (unsigned long long)t->size_bytes);
+			(unsigned long long)t->size_bytes);
 	scoped_free uint8_t *bytes = label_buffer(err);
 	if (!bytes)
 		return ERR_MEMORY;
@@ -331,7 +344,7 @@ int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, 
 	if (!rc)
 		return error_set(err, ERR_NOT_FOUND, "%s carries no array label", t->name);
 	return error_set(err, rc, "%s: label at byte %llu: %s", t->name,
-			 (unsigned long long)(why == &front ? (uint64_t)LABEL_OFFSET : back_at), why->text);
+		(unsigned long long)(why == &front ? (uint64_t)LABEL_OFFSET : back_at), why->text);
 }
 
 int label__store(struct disk *d, const struct label *l, bool all, struct error *err)
@@ -353,7 +366,7 @@ int label__store(struct disk *d, const struct label *l, bool all, struct error *
 	return rc;
 }
 
-/* --- for scans --------------------------------------------------------------------------------------------------------- */
+/* --- for scans -------------------------------------------------------------------------------- */
 
 int array_label_read(struct disk *d, struct array_label_facts *ret, struct error *err)
 {
@@ -365,8 +378,12 @@ int array_label_read(struct disk *d, struct array_label_facts *ret, struct error
 	int rc = label__load(d, l, &ends, err);
 	if (rc)
 		return rc;
-	struct array_label_facts f = {.index = l->index, .member_count = l->member_count, .events = l->events,
-		.is_log = l->role == LABEL_LOG, .front_good = ends.front_good, .back_good = ends.back_good};
+	struct array_label_facts f = {.index = l->index,
+		.member_count = l->member_count,
+		.events = l->events,
+		.is_log = l->role == LABEL_LOG,
+		.front_good = ends.front_good,
+		.back_good = ends.back_good};
 	memcpy(f.array_name, l->name, sizeof f.array_name);
 	id__text(l->array_id, f.array_id);
 	id__text(l->own_id, f.member_id);
@@ -383,7 +400,8 @@ int array_label_clear(struct disk *d, uint64_t ret_ranges[4], struct error *err)
 	if (!bytes)
 		return ERR_MEMORY;
 	if (t->size_bytes < DISK_BYTES_MIN)
-		return error_set(err, ERR_TOO_SMALL, "%s: %llu bytes hold no array label", t->name, (unsigned long long)t->size_bytes);
+		return error_set(err, ERR_TOO_SMALL, "%s: %llu bytes hold no array label", t->name,
+			(unsigned long long)t->size_bytes);
 	memset(bytes, 0, 2 * LABEL_BYTES);
 	const uint64_t ends[2] = {LABEL_OFFSET, label__back_offset(t->size_bytes)};
 	for (unsigned i = 0; i < 2; i++) {

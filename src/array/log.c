@@ -67,7 +67,10 @@ static uint64_t ring_bytes(const struct array *a, unsigned ring)
 	return ring == a->member_count ? a->label.log_disk_bytes : a->label.log_bytes;
 }
 
-static uint64_t ring_offset(const struct array *a, unsigned ring) { return ring == a->member_count ? MIB : a->label.log_offset; }
+static uint64_t ring_offset(const struct array *a, unsigned ring)
+{
+	return ring == a->member_count ? MIB : a->label.log_offset;
+}
 
 uint64_t log__record_max(const struct array *a)
 {
@@ -78,9 +81,12 @@ uint64_t log__record_max(const struct array *a)
 	return least / 4;
 }
 
-/* --- which rows are held --------------------------------------------------------------------------------------------------------- */
+/* --- which rows are held ---------------------------------------------------------------------- */
 
-static unsigned touch_hash(uint64_t row) { return (unsigned)(row * 0x9e3779b97f4a7c15u >> 48) & (TOUCHES - 1); }
+static unsigned touch_hash(uint64_t row)
+{
+	return (unsigned)(row * 0x9e3779b97f4a7c15u >> 48) & (TOUCHES - 1);
+}
 
 bool log__holds(const struct array *a, uint64_t row)
 {
@@ -94,7 +100,8 @@ static void touch(struct array *a, uint64_t row, uint64_t sequence)
 {
 	unsigned i = touch_hash(row);
 
-	while (a->log_touched[i].sequence && a->log_touched[i].row != row && a->log_touched[i].sequence >= a->log_tail_durable)
+	while (a->log_touched[i].sequence && a->log_touched[i].row != row &&
+		a->log_touched[i].sequence >= a->log_tail_durable)
 		i = (i + 1) & (TOUCHES - 1);
 	a->log_touched_used += a->log_touched[i].sequence == 0;
 	a->log_touched[i] = (struct log_touch){.row = row, .sequence = sequence};
@@ -127,7 +134,7 @@ static bool touches_fit(struct array *a, unsigned count)
 	return a->log_touched_used + count <= TOUCHES / 4 * 3;
 }
 
-/* --- space ------------------------------------------------------------------------------------------------------------------------ */
+/* --- space ------------------------------------------------------------------------------------ */
 
 static void ring_forget(const struct array *a, struct log_ring *r)
 {
@@ -267,7 +274,7 @@ void log__in_place(struct array *a, uint64_t sequence)
 	array__settle(a);
 }
 
-/* --- writing ----------------------------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* One entry for what is contiguous within a chunk. Returns the number; grows the room. */
 static size_t entries_gather(struct array *a, struct io *io, uint64_t *ret_payload)
@@ -290,10 +297,12 @@ static size_t entries_gather(struct array *a, struct io *io, uint64_t *ret_paylo
 		if (!p->logged)
 			continue;
 		*ret_payload += p->length;
-		if (last && last->member == p->key / 2 && last->offset_bytes + last->length == at && at % a->layout.chunk_bytes)
+		if (last && last->member == p->key / 2 && last->offset_bytes + last->length == at &&
+			at % a->layout.chunk_bytes)
 			last->length += p->length;
 		else
-			io->log_entries[count++] = (struct log_entry){.member = p->key / 2, .offset_bytes = at, .length = p->length};
+			io->log_entries[count++] =
+				(struct log_entry){.member = p->key / 2, .offset_bytes = at, .length = p->length};
 	}
 	return count;
 }
@@ -330,7 +339,8 @@ static void header_pack(struct array *a, const struct record *r, struct io *io, 
 }
 
 /* The checksum of header and payload, piece by piece: of the checksums, so that pieces need not be in one buffer. */
-static uint32_t record_crc(const uint8_t *header, size_t header_bytes, uint32_t (*next)(void *arg, bool *ret_end), void *arg)
+static uint32_t record_crc(
+	const uint8_t *header, size_t header_bytes, uint32_t (*next)(void *arg, bool *ret_end), void *arg)
 {
 	uint32_t sums[2] = {checksum_crc32c(header, header_bytes), 0};
 	uint8_t both[8];
@@ -356,7 +366,8 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 {
 	struct sectors_of_io *s = arg;
 
-	while (s->piece < s->io->piece_count && (!s->io->pieces[s->piece].logged || s->at == s->io->pieces[s->piece].length)) {
+	while (s->piece < s->io->piece_count &&
+		(!s->io->pieces[s->piece].logged || s->at == s->io->pieces[s->piece].length)) {
 		s->piece++;
 		s->at = 0;
 	}
@@ -368,7 +379,8 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 	return checksum_crc32c(s->io->pieces[s->piece].bytes + s->at - SECTOR_BYTES, SECTOR_BYTES);
 }
 
-static void record_pieces(struct array *a, const struct record *r, const struct io *from, struct io *to, size_t header_bytes)
+static void record_pieces(
+	struct array *a, const struct record *r, const struct io *from, struct io *to, size_t header_bytes)
 {
 	for (unsigned i = 0; i < r->ring_count; i++) {
 		unsigned key = r->rings[i] * 2;
@@ -416,7 +428,8 @@ static int record_write(struct array *a, const struct record *r, struct io *to)
 }
 
 /* With the lock held, let go meanwhile. */
-static int append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence, struct error *err)
+static int append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence,
+	struct error *err)
 {
 	struct record r = {0};
 	size_t entries = entries_gather(a, io, &r.payload);
@@ -444,7 +457,7 @@ static int append(struct array *a, struct io *io, const uint64_t *rows, unsigned
 			os_mutex_unlock(&a->lock);
 			header_pack(a, &r, io, entries, header_bytes);
 			put_le32(io->log_header + AT_CRC, record_crc(io->log_header, header_bytes, next_of_io,
-								     &(struct sectors_of_io){.io = io}));
+								  &(struct sectors_of_io){.io = io}));
 			os_charge(OS_STAGE_CHECKSUM, r.payload);
 			record_pieces(a, &r, io, to, header_bytes);
 			good = record_write(a, &r, to);
@@ -480,7 +493,8 @@ static int tail_write(struct array *a, struct error *err)
 	return rc;
 }
 
-int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence, struct error *err)
+int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence,
+	struct error *err)
 {
 	io__sort(io); /* so that neighbours share an entry */
 	os_mutex_lock(&a->lock);
@@ -515,7 +529,7 @@ int log__checkpoint(struct array *a, struct error *err)
 	return rc;
 }
 
-/* --- after a crash ------------------------------------------------------------------------------------------------------------------- */
+/* --- after a crash ---------------------------------------------------------------------------- */
 
 struct found {
 	uint64_t sequence, tail;
@@ -550,7 +564,8 @@ static uint64_t record_check(const struct array *a, uint8_t *p, uint64_t room)
 		return 0;
 	uint64_t header = get_le32(p + AT_HEADER_BYTES), payload = get_le32(p + AT_PAYLOAD_BYTES);
 	uint64_t entries = get_le32(p + AT_ENTRIES), bytes = header + round_up_u64(payload, BLOCK_BYTES), sum = 0;
-	if (header % BLOCK_BYTES || payload % SECTOR_BYTES || bytes > room || header < HEAD_BYTES + entries * ENTRY_BYTES)
+	if (header % BLOCK_BYTES || payload % SECTOR_BYTES || bytes > room ||
+		header < HEAD_BYTES + entries * ENTRY_BYTES)
 		return 0;
 	for (uint64_t i = 0; i < entries; i++)
 		sum += get_le32(p + HEAD_BYTES + i * ENTRY_BYTES + ENTRY_LENGTH);
@@ -558,7 +573,8 @@ static uint64_t record_check(const struct array *a, uint8_t *p, uint64_t room)
 		return 0;
 	uint32_t crc = get_le32(p + AT_CRC);
 	put_le32(p + AT_CRC, 0);
-	uint32_t have = record_crc(p, header, next_of_record, &(struct sectors_of_record){.at = p + header, .end = p + header + payload});
+	uint32_t have = record_crc(
+		p, header, next_of_record, &(struct sectors_of_record){.at = p + header, .end = p + header + payload});
 	put_le32(p + AT_CRC, crc);
 	return have == crc ? bytes : 0;
 }
@@ -591,7 +607,8 @@ static int find_add(struct finds *f, const uint8_t *p, uint64_t bytes, uint64_t 
 	return 0;
 }
 
-static int ring_scan(struct array *a, struct disk *d, uint64_t offset, uint64_t bytes, uint8_t *buffer, struct finds *f, struct error *err)
+static int ring_scan(struct array *a, struct disk *d, uint64_t offset, uint64_t bytes, uint8_t *buffer, struct finds *f,
+	struct error *err)
 {
 	int rc = 0;
 
@@ -626,12 +643,15 @@ static int record_apply(struct array *a, struct io *io, const uint8_t *p, struct
 	for (uint32_t i = 0; i < get_le32(p + AT_ENTRIES); i++) {
 		const uint8_t *e = p + HEAD_BYTES + i * ENTRY_BYTES;
 		unsigned member = get_le16(e);
-		uint64_t length = get_le32(e + ENTRY_LENGTH), offset = get_le64(e + ENTRY_OFFSET), chunk = a->layout.chunk_bytes;
+		uint64_t length = get_le32(e + ENTRY_LENGTH), offset = get_le64(e + ENTRY_OFFSET),
+			 chunk = a->layout.chunk_bytes;
 
-		if (member >= a->member_count || length == 0 || offset >= a->layout.disk_bytes || offset % chunk + length > chunk ||
-		    offset % a->sector_bytes || length % a->sector_bytes)
-			return error_set(err, ERR_CORRUPT, "array %s: a log record writes %llu bytes at %llu of member %u, which is no place in a row",
-					 a->label.name, (unsigned long long)length, (unsigned long long)offset, member);
+		if (member >= a->member_count || length == 0 || offset >= a->layout.disk_bytes ||
+			offset % chunk + length > chunk || offset % a->sector_bytes || length % a->sector_bytes)
+			return error_set(err, ERR_CORRUPT,
+				"array %s: a log record writes %llu bytes at %llu of member %u, which is no place in a "
+				"row",
+				a->label.name, (unsigned long long)length, (unsigned long long)offset, member);
 		uint64_t row = layout_row_at(&a->layout, member, offset, NULL);
 		enum row_state s = ROW_DURABLE(a->map[row]);
 		if (s != ROW_NEVER && s != ROW_FRESH)
@@ -661,7 +681,8 @@ int log__replay(struct array *a, struct io *io, struct error *err)
 
 	for (unsigned ring = 0; ring <= a->member_count && !rc; ring++)
 		if (io->roads[ring].disk)
-			rc = ring_scan(a, io->roads[ring].disk, ring_offset(a, ring), ring_bytes(a, ring), buffer, &f, err);
+			rc = ring_scan(
+				a, io->roads[ring].disk, ring_offset(a, ring), ring_bytes(a, ring), buffer, &f, err);
 	if (f.count)
 		qsort(f.items, f.count, sizeof *f.items, found_order);
 	for (size_t i = 0; i < f.count && !rc; i++)

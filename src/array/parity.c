@@ -12,8 +12,8 @@
  * A read that fails makes the round plan again with that column missing, so that the write repairs it.
  *
  * Which rows go through the log (ARRAY-4, -5): none that is still *never* (nothing in it was promised, the map says
- * fresh); all in a degraded group; all that an unretired record holds; all partial ones; and full ones, unless they come
- * in a run long enough to be a stream: those are marked dirty in the map instead.
+ * fresh); all in a degraded group; all that an unretired record holds; all partial ones; and full ones, unless they
+ * come in a run long enough to be a stream: those are marked dirty in the map instead.
  */
 #include "write.h"
 
@@ -21,9 +21,12 @@
 
 #define SPANS 1024u
 
-static bool bit(uint64_t mask, unsigned i) { return mask >> i & 1; }
+static bool bit(uint64_t mask, unsigned i)
+{
+	return mask >> i & 1;
+}
 
-/* --- which bytes ----------------------------------------------------------------------------------------------------------------- */
+/* --- which bytes ------------------------------------------------------------------------------ */
 
 static uint32_t slot_of(const struct array *a, const struct buf_row *b, unsigned column, uint64_t at)
 {
@@ -31,7 +34,8 @@ static uint32_t slot_of(const struct array *a, const struct buf_row *b, unsigned
 }
 
 /* Which sectors of a slot are valid within [lo, hi) of the chunk, which the slot at `at` overlaps. */
-static uint32_t valid_within(const struct array *a, const struct buf_row *b, unsigned column, uint64_t at, uint64_t lo, uint64_t hi)
+static uint32_t valid_within(
+	const struct array *a, const struct buf_row *b, unsigned column, uint64_t at, uint64_t lo, uint64_t hi)
 {
 	uint64_t base = round_down_u64(at, a->slot_bytes);
 	uint64_t from = max_of(lo, base) - base, to = min_of(hi, base + a->slot_bytes) - base;
@@ -40,8 +44,8 @@ static uint32_t valid_within(const struct array *a, const struct buf_row *b, uns
 }
 
 /* The next range of the row's chunks, from `at` on, in which some column has bytes; false when there is none. */
-static bool range_next(const struct array *a, const struct buf_row *b, unsigned data, uint64_t at, uint64_t most, uint32_t *ret_lo,
-		       uint32_t *ret_hi)
+static bool range_next(const struct array *a, const struct buf_row *b, unsigned data, uint64_t at, uint64_t most,
+	uint32_t *ret_lo, uint32_t *ret_hi)
 {
 	uint64_t chunk = a->layout.chunk_bytes, lo = 0, hi = 0;
 	bool any = false;
@@ -73,7 +77,8 @@ static bool range_next(const struct array *a, const struct buf_row *b, unsigned 
 	return any;
 }
 
-static void column_measure(const struct array *a, const struct buf_row *b, unsigned c, const struct span *s, struct column *ret)
+static void column_measure(
+	const struct array *a, const struct buf_row *b, unsigned c, const struct span *s, struct column *ret)
 {
 	uint32_t sectors = 0;
 
@@ -93,7 +98,7 @@ static void column_measure(const struct array *a, const struct buf_row *b, unsig
 	ret->whole = !ret->holes && ret->lo == s->lo && ret->hi == s->hi;
 }
 
-/* --- planning --------------------------------------------------------------------------------------------------------------------- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 static uint64_t failed_columns(const struct io *io, const struct layout_row *lr)
 {
@@ -162,7 +167,10 @@ static int span_plan(struct array *a, struct batch *b, struct span *s, const str
 	return 0;
 }
 
-static bool is_parity(const struct layout_row *lr, unsigned c) { return c >= lr->data; }
+static bool is_parity(const struct layout_row *lr, unsigned c)
+{
+	return c >= lr->data;
+}
 
 /* Whether a column needs scratch memory, and the bytes of it. */
 static uint64_t scratch_need(const struct span *s, const struct layout_row *lr, unsigned c)
@@ -217,7 +225,7 @@ static uint64_t span_most(const struct array *a, const struct io *io, bool logge
 	return max_of(round_down_u64(most, 4096), (uint64_t)4096);
 }
 
-/* --- rounds ------------------------------------------------------------------------------------------------------------------------ */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
 static bool spans_open(struct array *a, struct batch *b)
 {
@@ -288,8 +296,9 @@ static void span_reads(struct array *a, struct batch *b, unsigned index, struct 
 		const struct road *road = &io->roads[lr.disk[c]];
 
 		if (bit(s->read, c))
-			io__piece(io, lr.disk[c] * 2 + road_reads_source(road, lr.row), a->label.data_offset + lr.offset_bytes + lo,
-				  col->bytes, hi - lo, index * LAYOUT_WIDTH_MAX + c);
+			io__piece(io, lr.disk[c] * 2 + road_reads_source(road, lr.row),
+				a->label.data_offset + lr.offset_bytes + lo, col->bytes, hi - lo,
+				index * LAYOUT_WIDTH_MAX + c);
 	}
 }
 
@@ -350,7 +359,7 @@ static int round_read(struct array *a, struct batch *b, struct io *io, struct er
 	}
 }
 
-/* --- arithmetic --------------------------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 static uint8_t *given(const struct array *a, const struct buf_row *b, unsigned c, uint64_t at)
 {
@@ -395,7 +404,8 @@ static void compute_modify(struct array *a, const struct buf_row *b, struct span
 			void *parity[2] = {NULL, NULL};
 
 			end = piece_end(a, at, col->hi);
-			parity_xor(col->bytes + (at - col->lo), col->fresh ? col->fresh + (at - col->lo) : given(a, b, c, at), end - at);
+			parity_xor(col->bytes + (at - col->lo),
+				col->fresh ? col->fresh + (at - col->lo) : given(a, b, c, at), end - at);
 			for (unsigned p = 0; p < lr->parity; p++)
 				if (!bit(s->failed, lr->data + p))
 					parity[p] = s->columns[lr->data + p].bytes + (at - s->lo);
@@ -445,7 +455,8 @@ static int span_compute(struct array *a, struct batch *b, struct span *s, struct
 		for (unsigned c = 0; c < lr.data; c++)
 			for (uint64_t at = s->lo; at < s->hi; at = piece_end(a, at, s->hi))
 				if (slot_of(a, row, c, at))
-					row__zero_holes(a, row, (unsigned)(c * a->slots_per_chunk + at / a->slot_bytes));
+					row__zero_holes(
+						a, row, (unsigned)(c * a->slots_per_chunk + at / a->slot_bytes));
 	if (s->way == LAYOUT_WRITE_RECOVER)
 		rc = compute_recover(a, s, &lr, err);
 	if (s->way == LAYOUT_WRITE_MODIFY)
@@ -461,7 +472,7 @@ static int span_compute(struct array *a, struct batch *b, struct span *s, struct
 	return rc;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void span_writes(struct array *a, struct batch *b, const struct span *s, struct io *io)
 {
@@ -480,14 +491,16 @@ static void span_writes(struct array *a, struct batch *b, const struct span *s, 
 		} else if (is_parity(&lr, c)) {
 			io__piece_write(a, io, lr.disk[c], lr.row, base + s->lo, col->bytes, s->hi - s->lo, s->logged);
 		} else if (col->fresh) {
-			io__piece_write(a, io, lr.disk[c], lr.row, base + col->lo, col->fresh, col->hi - col->lo, s->logged);
+			io__piece_write(
+				a, io, lr.disk[c], lr.row, base + col->lo, col->fresh, col->hi - col->lo, s->logged);
 		} else if (s->way != LAYOUT_WRITE_MODIFY && col->bytes) {
-			io__piece_write(a, io, lr.disk[c], lr.row, base + col->lo, col->bytes + (col->lo - s->lo), col->hi - col->lo,
-					s->logged);
+			io__piece_write(a, io, lr.disk[c], lr.row, base + col->lo, col->bytes + (col->lo - s->lo),
+				col->hi - col->lo, s->logged);
 		} else {
 			for (uint64_t at = col->lo, end; at < col->hi; at = end) {
 				end = piece_end(a, at, col->hi);
-				io__piece_write(a, io, lr.disk[c], lr.row, base + at, given(a, row, c, at), end - at, s->logged);
+				io__piece_write(a, io, lr.disk[c], lr.row, base + at, given(a, row, c, at), end - at,
+					s->logged);
 			}
 		}
 	}
@@ -535,7 +548,7 @@ static void round_count(struct array *a, const struct batch *b)
 	}
 }
 
-/* --- the road of each row --------------------------------------------------------------------------------------------------------------- */
+/* --- the road of each row --------------------------------------------------------------------- */
 
 static bool is_degraded(const struct array *a, uint64_t row, const struct io *io)
 {

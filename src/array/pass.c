@@ -1,6 +1,7 @@
 /*
  * A pass over rows: read them, compare, and put right what the kind of pass asks for. Check, repair, resync after a
- * crash and rebuild are the same walk with different decisions. Rows that are *never* are passed over: they hold nothing.
+ * crash and rebuild are the same walk with different decisions. Rows that are *never* are passed over: they hold
+ * nothing.
  */
 #include "care.h"
 
@@ -10,7 +11,10 @@
 #define SLICE_BYTES MIB
 #define DISK_PIECE_BYTES (2 * MIB) /* of each disk at a time, so that it moves little and reads long */
 
-static bool bit(uint64_t mask, unsigned i) { return mask >> i & 1; }
+static bool bit(uint64_t mask, unsigned i)
+{
+	return mask >> i & 1;
+}
 
 int pass__open(struct pass *p, struct array *a, enum pass_kind kind, struct error *err)
 {
@@ -20,7 +24,8 @@ int pass__open(struct pass *p, struct array *a, enum pass_kind kind, struct erro
 
 	*p = (struct pass){.array = a, .kind = kind, .slice = min_of(chunk, (uint64_t)SLICE_BYTES)};
 	p->buffer_room = max_of((uint64_t)BUFFER_BYTES, per_row * p->slice);
-	p->unit_rows = max_of((uint64_t)1, min_of(DISK_PIECE_BYTES / p->slice * l->groups, p->buffer_room / (per_row * p->slice)));
+	p->unit_rows = max_of(
+		(uint64_t)1, min_of(DISK_PIECE_BYTES / p->slice * l->groups, p->buffer_room / (per_row * p->slice)));
 	p->unit_rows = min_of(p->unit_rows, (uint64_t)PASS_ROWS);
 	p->io = io__get(a, err);
 	p->buffer = aligned_alloc(DISK_BUFFER_ALIGN, p->buffer_room);
@@ -48,7 +53,9 @@ static void mismatch_note(struct pass *p, uint64_t row, int member, uint64_t at)
 	struct array_check_result *r = &p->result;
 
 	if (r->first_count < array_count(r->first))
-		r->first[r->first_count++] = (struct array_mismatch){.row = row, .offset_bytes = row * p->array->row_bytes, .member = member,
+		r->first[r->first_count++] = (struct array_mismatch){.row = row,
+			.offset_bytes = row * p->array->row_bytes,
+			.member = member,
 			.member_offset_bytes = at};
 	if (member >= 0) {
 		os_scoped_lock(&p->array->lock);
@@ -83,15 +90,17 @@ static int pass_write(struct pass *p, struct error *err)
 			continue;
 		array__write_failed(p->array, piece->key, piece->status);
 		if (p->kind == PASS_REBUILD && piece->key == p->member * 2)
-			return error_set(err, piece->status, "array %s: %s cannot be written at byte %llu: the rebuild onto it ends", p->array->label.name,
-					 p->array->members[p->member].name, (unsigned long long)piece->offset_bytes);
+			return error_set(err, piece->status,
+				"array %s: %s cannot be written at byte %llu: the rebuild onto it ends",
+				p->array->label.name, p->array->members[p->member].name,
+				(unsigned long long)piece->offset_bytes);
 	}
 	os_scoped_lock(&p->array->lock);
 	p->array->plain_unflushed |= p->io->piece_count > 0;
 	return array__broken(p->array, err);
 }
 
-/* --- rows with parity ---------------------------------------------------------------------------------------------------------------- */
+/* --- rows with parity ------------------------------------------------------------------------- */
 
 static bool row_wanted(const struct pass *p, const struct pass_row *r)
 {
@@ -107,7 +116,8 @@ static bool row_wanted(const struct pass *p, const struct pass_row *r)
 /* A member's own column, when it can be had from the disk that it replaces. */
 static bool from_source(const struct pass *p, const struct pass_row *r, unsigned c)
 {
-	return p->kind == PASS_REBUILD && r->lr.disk[c] == p->member && p->io->roads[p->member].source && !bit(r->bad, c);
+	return p->kind == PASS_REBUILD && r->lr.disk[c] == p->member && p->io->roads[p->member].source &&
+	       !bit(r->bad, c);
 }
 
 static void row_reads(struct pass *p, unsigned index, uint64_t lo, uint64_t hi)
@@ -123,8 +133,9 @@ static void row_reads(struct pass *p, unsigned index, uint64_t lo, uint64_t hi)
 
 		if (bit(r->failed | r->bad, c) || (source && r->lr.disk[c] != p->member))
 			continue;
-		io__piece(p->io, r->lr.disk[c] * 2 + road_reads_source(road, r->row), a->label.data_offset + r->lr.offset_bytes + lo,
-			  r->columns[c], hi - lo, index * LAYOUT_WIDTH_MAX + c);
+		io__piece(p->io, r->lr.disk[c] * 2 + road_reads_source(road, r->row),
+			a->label.data_offset + r->lr.offset_bytes + lo, r->columns[c], hi - lo,
+			index * LAYOUT_WIDTH_MAX + c);
 	}
 }
 
@@ -183,8 +194,8 @@ static bool row_vouched(struct pass *p, struct pass_row *r, uint64_t bytes)
 }
 
 /*
- * Bytes of data columns are gone: poison stands for them from now on, in parity too. A row that was dirty stays so until
- * that is on the disks; one that is thought clean must be marked before.
+ * Bytes of data columns are gone: poison stands for them from now on, in parity too. A row that was dirty stays so
+ * until that is on the disks; one that is thought clean must be marked before.
  */
 static void row_lose(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t hi)
 {
@@ -244,7 +255,8 @@ static int column_at_fault(struct pass *p, struct pass_row *r, uint64_t bytes)
 	parity_verify(r->lr.data, r->lr.parity, bytes, (void **)r->columns, &column);
 	if (column >= 0)
 		return column;
-	bool p_differs = memcmp(p->made[0], r->columns[r->lr.data], bytes), q_differs = memcmp(p->made[1], r->columns[r->lr.data + 1], bytes);
+	bool p_differs = memcmp(p->made[0], r->columns[r->lr.data], bytes),
+	     q_differs = memcmp(p->made[1], r->columns[r->lr.data + 1], bytes);
 	if (p_differs != q_differs)
 		return (int)r->lr.data + q_differs;
 	return -1;
@@ -274,7 +286,8 @@ static int row_check(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t h
 		return 0;
 	int column = column_at_fault(p, r, bytes);
 	if (!r->mismatch)
-		mismatch_note(p, r->row, column >= 0 ? (int)r->lr.disk[column] : -1, p->array->label.data_offset + r->lr.offset_bytes + lo);
+		mismatch_note(p, r->row, column >= 0 ? (int)r->lr.disk[column] : -1,
+			p->array->label.data_offset + r->lr.offset_bytes + lo);
 	r->mismatch = true;
 	if (p->kind != PASS_REPAIR)
 		return 0;
@@ -305,7 +318,8 @@ static int row_rebuild(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t
 		if (rc == ERR_LOST) /* a second disk cannot read its part: the rest of the array must not go with it */
 			row_lose(p, r, lo, hi);
 		else if (rc)
-			return error_set(err, rc, "array %s, row %llu cannot be recovered", a->label.name, (unsigned long long)r->row);
+			return error_set(err, rc, "array %s, row %llu cannot be recovered", a->label.name,
+				(unsigned long long)r->row);
 	}
 	io__piece(p->io, p->member * 2, a->label.data_offset + r->lr.offset_bytes + lo, r->columns[mine], hi - lo, 0);
 	return 0;
@@ -396,7 +410,7 @@ static void rows_prepare(struct pass *p, uint64_t first, unsigned count)
 	}
 }
 
-/* --- copies ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 /* One range that lies whole in one chunk: its copies. */
 struct copies {
@@ -460,7 +474,8 @@ static void copy_failed(struct pass *p, const struct piece *piece)
 	p->result.unreadable_chunks++;
 }
 
-static int copies_read(struct pass *p, struct copies *c, uint64_t row, uint64_t bytes, bool only_others, struct error *err)
+static int copies_read(
+	struct pass *p, struct copies *c, uint64_t row, uint64_t bytes, bool only_others, struct error *err)
 {
 	struct array *a = p->array;
 
@@ -471,8 +486,8 @@ static int copies_read(struct pass *p, struct copies *c, uint64_t row, uint64_t 
 		c->bytes[i] = p->buffer + i * p->slice;
 		c->good[i] = road_reads(road, row) && !(only_others && c->at[i].disk == p->member && !road->source);
 		if (c->good[i])
-			io__piece(p->io, c->at[i].disk * 2 + road_reads_source(road, row), a->label.data_offset + c->at[i].offset_bytes, c->bytes[i],
-				  bytes, i);
+			io__piece(p->io, c->at[i].disk * 2 + road_reads_source(road, row),
+				a->label.data_offset + c->at[i].offset_bytes, c->bytes[i], bytes, i);
 	}
 	int rc = pass_read(p, copy_failed, err);
 	for (size_t i = 0; i < p->io->piece_count && !rc; i++)
@@ -496,8 +511,9 @@ static int copies_rebuild(struct pass *p, struct copies *c, uint64_t row, uint64
 	if (rc)
 		return rc;
 	if (from == UINT32_MAX && !p->array->redundant)
-		return error_set(err, ERR_LOST, "array %s: the %llu bytes at %llu of member %u cannot be read", p->array->label.name,
-				 (unsigned long long)bytes, (unsigned long long)c->at[mine].offset_bytes, p->member);
+		return error_set(err, ERR_LOST, "array %s: the %llu bytes at %llu of member %u cannot be read",
+			p->array->label.name, (unsigned long long)bytes, (unsigned long long)c->at[mine].offset_bytes,
+			p->member);
 	if (from == UINT32_MAX) { /* no copy can be read: the rest of the array must not go with it */
 		from = mine;
 		poison__fill(p->array, c->bytes[mine], bytes);
@@ -509,7 +525,8 @@ static int copies_rebuild(struct pass *p, struct copies *c, uint64_t row, uint64
 			return rc;
 	}
 	io__reset(p->io);
-	io__piece(p->io, p->member * 2, p->array->label.data_offset + c->at[mine].offset_bytes, c->bytes[from], bytes, 0);
+	io__piece(
+		p->io, p->member * 2, p->array->label.data_offset + c->at[mine].offset_bytes, c->bytes[from], bytes, 0);
 	return pass_write(p, err);
 }
 
@@ -541,7 +558,8 @@ static int copies_compare(struct pass *p, struct copies *c, struct pass_row *r, 
 	io__reset(p->io);
 	for (unsigned i = 0; i < c->count; i++)
 		if (i != best && (!c->good[i] || memcmp(c->bytes[i], c->bytes[best], bytes)))
-			io__piece_write(p->array, p->io, c->at[i].disk, r->row, c->at[i].offset_bytes, c->bytes[best], bytes, false);
+			io__piece_write(p->array, p->io, c->at[i].disk, r->row, c->at[i].offset_bytes, c->bytes[best],
+				bytes, false);
 	return pass_write(p, err);
 }
 
@@ -561,7 +579,7 @@ static int row_copies(struct pass *p, struct pass_row *r, struct error *err)
 	return rc;
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static void rows_finish(struct pass *p, unsigned count)
 {

@@ -19,7 +19,7 @@
 #define BRIDGE UINT32_MAX /* the tag of a piece that nobody wants */
 #define BRIDGE_BYTES_MAX (512u << 10)
 
-/* --- gaps ------------------------------------------------------------------------------------------------------------------------ */
+/* --- gaps ------------------------------------------------------------------------------------- */
 
 static void part_add(struct array *a, struct io *io, uint64_t offset, uint8_t *bytes, uint64_t length)
 {
@@ -46,8 +46,8 @@ static void part_add(struct array *a, struct io *io, uint64_t offset, uint8_t *b
 			io->parts = p;
 			io->part_room = room;
 		}
-		io->parts[io->part_count++] = (struct part){.offset_bytes = offset, .row = offset / a->row_bytes, .bytes = bytes,
-			.length = (uint32_t)n};
+		io->parts[io->part_count++] = (struct part){
+			.offset_bytes = offset, .row = offset / a->row_bytes, .bytes = bytes, .length = (uint32_t)n};
 		offset += n;
 		bytes += n;
 		length -= n;
@@ -55,7 +55,8 @@ static void part_add(struct array *a, struct io *io, uint64_t offset, uint8_t *b
 }
 
 /* Copies the buffered sectors of [from, to) of a row and adds a part for each gap. With the lock held. */
-static void row_overlay(struct array *a, struct io *io, const struct buf_row *b, uint64_t from, uint64_t to, uint8_t *bytes)
+static void row_overlay(
+	struct array *a, struct io *io, const struct buf_row *b, uint64_t from, uint64_t to, uint8_t *bytes)
 {
 	uint64_t base = b->row * a->row_bytes, gap = from;
 
@@ -135,14 +136,17 @@ static uint64_t parts_from_cache(struct array *a, struct io *io)
 	return sum;
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------------------------ */
+/* --- places ----------------------------------------------------------------------------------- */
 
 struct candidate {
 	unsigned member;
 	uint64_t at;
 };
 
-static uint64_t distance(uint64_t x, uint64_t y) { return x > y ? x - y : y - x; }
+static uint64_t distance(uint64_t x, uint64_t y)
+{
+	return x > y ? x - y : y - x;
+}
 
 /* The copy that answers first: fewest waiting, then the shortest way for the head. */
 static unsigned copy_nearest(struct array *a, struct io *io, const struct candidate *c, unsigned count, uint64_t row)
@@ -155,7 +159,8 @@ static unsigned copy_nearest(struct array *a, struct io *io, const struct candid
 		struct disk_load load;
 
 		disk_load(road_reads_source(road, row) ? road->source : road->disk, &load);
-		unsigned waiting = load.in_flight + io->planned[c[i].member] + (status__avoid(a, c[i].member) ? 1000 : 0);
+		unsigned waiting =
+			load.in_flight + io->planned[c[i].member] + (status__avoid(a, c[i].member) ? 1000 : 0);
 		uint64_t way = distance(load.end_bytes, a->label.data_offset + c[i].at);
 		if (waiting < best_load || (waiting == best_load && way < best_distance)) {
 			best = i;
@@ -196,7 +201,9 @@ static bool part_place_copies(struct array *a, struct io *io, struct part *p, ui
 	}
 	if (!count)
 		return false;
-	*ret = c[count == 1 ? 0 : region && !avoided ? copy_in_turn(a, c, count, region) : copy_nearest(a, io, c, count, p->row)];
+	*ret = c[count == 1           ? 0
+		 : region && !avoided ? copy_in_turn(a, c, count, region)
+				      : copy_nearest(a, io, c, count, p->row)];
 	return true;
 }
 
@@ -213,9 +220,10 @@ static int part_trust(const struct array *a, const struct part *p, struct error 
 	if (!p->lost || !poison__find(a, p->bytes, p->length, &at))
 		return 0;
 	return error_set(err, ERR_LOST,
-			 "array %s: the sector at %llu (row %llu) is lost: more failed at once than redundancy makes up for, while its row was "
-			 "written or rebuilt; writing it again gives it new bytes",
-			 a->label.name, (unsigned long long)(p->offset_bytes + at), (unsigned long long)p->row);
+		"array %s: the sector at %llu (row %llu) is lost: more failed at once than redundancy makes up for, "
+		"while its row was "
+		"written or rebuilt; writing it again gives it new bytes",
+		a->label.name, (unsigned long long)(p->offset_bytes + at), (unsigned long long)p->row);
 }
 
 /* Decides for a part where it comes from. With the lock held. */
@@ -238,7 +246,8 @@ static void part_place(struct array *a, struct io *io, size_t index, uint64_t re
 
 		layout_row(&a->layout, p->row, &lr);
 		unsigned column = column_of(a, &lr, p);
-		c = (struct candidate){.member = lr.disk[column], .at = lr.offset_bytes + p->offset_bytes % a->layout.chunk_bytes};
+		c = (struct candidate){
+			.member = lr.disk[column], .at = lr.offset_bytes + p->offset_bytes % a->layout.chunk_bytes};
 		there = road_reads(&io->roads[c.member], p->row);
 	} else {
 		there = part_place_copies(a, io, p, region, &c);
@@ -246,15 +255,15 @@ static void part_place(struct array *a, struct io *io, size_t index, uint64_t re
 	p->kind = there ? PART_DISK : PART_RECOVER;
 	if (there) {
 		io->planned[c.member]++;
-		io__piece(io, c.member * 2 + road_reads_source(&io->roads[c.member], p->row), a->label.data_offset + c.at, p->bytes, p->length,
-			  (uint32_t)index);
+		io__piece(io, c.member * 2 + road_reads_source(&io->roads[c.member], p->row),
+			a->label.data_offset + c.at, p->bytes, p->length, (uint32_t)index);
 	}
 }
 
-/* --- recovery ------------------------------------------------------------------------------------------------------------------------ */
+/* --- recovery --------------------------------------------------------------------------------- */
 
-int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column, uint64_t lo, uint64_t hi, uint8_t *to, uint64_t bad,
-		  struct error *err)
+int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column, uint64_t lo, uint64_t hi, uint8_t *to,
+	uint64_t bad, struct error *err)
 {
 	struct layout_row lr;
 	void *columns[LAYOUT_WIDTH_MAX];
@@ -267,7 +276,8 @@ int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column,
 		io->piece_count = 0;
 		io->scratch_used = 0;
 		if (!io__scratch_grow(io, (lr.data + lr.parity) * round_up_u64(bytes, DISK_BUFFER_ALIGN)))
-			return error_set(err, ERR_MEMORY, "array %s: out of memory for recovering a row", a->label.name);
+			return error_set(
+				err, ERR_MEMORY, "array %s: out of memory for recovering a row", a->label.name);
 		for (unsigned c = 0; c < lr.data + lr.parity; c++) {
 			failed[c] = bad >> c & 1 || !road_reads(&io->roads[lr.disk[c]], row);
 			columns[c] = io__scratch(io, bytes);
@@ -275,14 +285,15 @@ int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column,
 		failed[column] = true;
 		int rc = layout_plan_recover(lr.data, lr.parity, failed, read, err);
 		if (rc) {
-			error_prefix(err, "array %s, row %llu, bytes %llu to %llu of member %u (%s)", a->label.name, (unsigned long long)row,
-				     (unsigned long long)lo, (unsigned long long)hi, lr.disk[column], a->members[lr.disk[column]].name);
+			error_prefix(err, "array %s, row %llu, bytes %llu to %llu of member %u (%s)", a->label.name,
+				(unsigned long long)row, (unsigned long long)lo, (unsigned long long)hi,
+				lr.disk[column], a->members[lr.disk[column]].name);
 			return rc;
 		}
 		for (unsigned c = 0; c < lr.data + lr.parity; c++)
 			if (read[c])
 				io__piece(io, lr.disk[c] * 2 + road_reads_source(&io->roads[lr.disk[c]], row),
-					  a->label.data_offset + lr.offset_bytes + lo, columns[c], bytes, c);
+					a->label.data_offset + lr.offset_bytes + lo, columns[c], bytes, c);
 		rc = io__run(io, DISK_READ);
 		if (rc < 0)
 			return error_set(err, rc, "array %s: out of memory for recovering a row", a->label.name);
@@ -314,7 +325,8 @@ static int copies_read(struct array *a, struct io *io, const struct part *p, str
 			continue;
 		unsigned key = place.disk * 2 + road_reads_source(road, p->row);
 		io->piece_count = 0;
-		io__piece(io, key, a->label.data_offset + place.offset_bytes + p->offset_bytes % l->chunk_bytes, p->bytes, p->length, 0);
+		io__piece(io, key, a->label.data_offset + place.offset_bytes + p->offset_bytes % l->chunk_bytes,
+			p->bytes, p->length, 0);
 		int rc = io__run(io, DISK_READ);
 		if (rc == 0)
 			return 0;
@@ -322,8 +334,8 @@ static int copies_read(struct array *a, struct io *io, const struct part *p, str
 			return error_set(err, rc, "array %s: out of memory for reading", a->label.name);
 		array__read_failed(a, key, io->pieces[0].status);
 	}
-	return error_set(err, ERR_LOST, "array %s: no copy of the %u bytes at %llu can be read", a->label.name, p->length,
-			 (unsigned long long)p->offset_bytes);
+	return error_set(err, ERR_LOST, "array %s: no copy of the %u bytes at %llu can be read", a->label.name,
+		p->length, (unsigned long long)p->offset_bytes);
 }
 
 /* What failed is written again in its place, where the disk can put it elsewhere. */
@@ -354,10 +366,11 @@ static int part_recover(struct array *a, struct io *io, struct part *p, struct e
 		struct disk *d = repair ? io->roads[p->key / 2].disk : NULL;
 
 		if (!d)
-			return error_set(err, ERR_LOST, "array %s: the %u bytes at %llu are on a disk that is gone", a->label.name, p->length,
-					 (unsigned long long)p->offset_bytes);
-		return error_set(err, p->status, "array %s: %s cannot read the %u bytes at %llu of the array: %s", a->label.name,
-				 disk_traits(d)->name, p->length, (unsigned long long)p->offset_bytes, error_sentence(p->status));
+			return error_set(err, ERR_LOST, "array %s: the %u bytes at %llu are on a disk that is gone",
+				a->label.name, p->length, (unsigned long long)p->offset_bytes);
+		return error_set(err, p->status, "array %s: %s cannot read the %u bytes at %llu of the array: %s",
+			a->label.name, disk_traits(d)->name, p->length, (unsigned long long)p->offset_bytes,
+			error_sentence(p->status));
 	}
 	if (repair)
 		buffer__seize(a, p->row);
@@ -391,7 +404,7 @@ static int part_recover(struct array *a, struct io *io, struct part *p, struct e
 	return rc;
 }
 
-/* --- a round --------------------------------------------------------------------------------------------------------------------------- */
+/* --- a round ---------------------------------------------------------------------------------- */
 
 static int parts_read(struct array *a, struct io *io, struct error *err)
 {
@@ -432,8 +445,8 @@ static uint64_t region_of(const struct array *a, uint64_t total, bool use_cache)
 }
 
 /*
- * A stream that is read from rows with parity leaves out a chunk or two after every few. The head passes over it in the time
- * that reading it takes, but a disk that is asked for it too is not told to stop and start again.
+ * A stream that is read from rows with parity leaves out a chunk or two after every few. The head passes over it in the
+ * time that reading it takes, but a disk that is asked for it too is not told to stop and start again.
  */
 static void gaps_bridge(struct array *a, struct io *io)
 {
@@ -449,12 +462,14 @@ static void gaps_bridge(struct array *a, struct io *io)
 		const struct disk *d = x.key % 2 ? io->roads[x.key / 2].source : io->roads[x.key / 2].disk;
 
 		uint64_t end = x.offset_bytes + x.length;
-		if (x.key == y.key && (end + chunk == y.offset_bytes || end + most == y.offset_bytes) && disk_traits(d)->rotating)
+		if (x.key == y.key && (end + chunk == y.offset_bytes || end + most == y.offset_bytes) &&
+			disk_traits(d)->rotating)
 			io__piece(io, x.key, end, io->scratch, y.offset_bytes - end, BRIDGE);
 	}
 }
 
-static int round_read(struct array *a, struct io *io, const struct target *targets, unsigned count, bool use_cache, struct error *err)
+static int round_read(
+	struct array *a, struct io *io, const struct target *targets, unsigned count, bool use_cache, struct error *err)
 {
 	uint64_t total = 0, from_disk = 0;
 	int rc = 0;
@@ -512,7 +527,9 @@ static int bounce_read(struct array *a, struct io *io, const struct target *t, b
 
 	for (uint64_t done = 0, n; done < t->length && !rc; done += n) {
 		n = min_of(t->length - done, BOUNCE_BYTES);
-		rc = round_read(a, io, &(struct target){.offset_bytes = t->offset_bytes + done, .length = n, .bytes = bytes}, 1, use_cache, err);
+		rc = round_read(a, io,
+			&(struct target){.offset_bytes = t->offset_bytes + done, .length = n, .bytes = bytes}, 1,
+			use_cache, err);
 		if (!rc)
 			memcpy(t->bytes + done, bytes, n);
 	}
@@ -531,7 +548,9 @@ int read__targets(struct array *a, const struct target *targets, unsigned count,
 	} else if (count == 1) {
 		for (uint64_t done = 0, n; done < targets->length && !rc; done += n) {
 			n = min_of(targets->length - done, ROUND_BYTES);
-			struct target part = {.offset_bytes = targets->offset_bytes + done, .length = n, .bytes = targets->bytes + done};
+			struct target part = {.offset_bytes = targets->offset_bytes + done,
+				.length = n,
+				.bytes = targets->bytes + done};
 			rc = round_read(a, io, &part, 1, use_cache, err);
 		}
 	} else {
@@ -553,5 +572,6 @@ int array_read(struct array *a, uint64_t offset_bytes, void *buffer, uint64_t le
 	a->counters.read_bytes += length_bytes;
 	ahead__seen(a, offset_bytes, length_bytes);
 	os_mutex_unlock(&a->lock);
-	return read__targets(a, &(struct target){.offset_bytes = offset_bytes, .length = length_bytes, .bytes = buffer}, 1, true, err);
+	return read__targets(a, &(struct target){.offset_bytes = offset_bytes, .length = length_bytes, .bytes = buffer},
+		1, true, err);
 }

@@ -35,7 +35,10 @@ _Static_assert(AT_CRC + 4 == MAP_HEAD_BYTES, "the rows follow the head");
 #define AHEAD_DIRTY_MAX 1024u
 #define AHEAD_DIRTY_LOG_MAX 256u
 
-uint64_t map__blocks(uint64_t rows) { return (rows + MAP_ROWS_OF_BLOCK - 1) / MAP_ROWS_OF_BLOCK; }
+uint64_t map__blocks(uint64_t rows)
+{
+	return (rows + MAP_ROWS_OF_BLOCK - 1) / MAP_ROWS_OF_BLOCK;
+}
 
 int map__open(struct array *a, struct error *err)
 {
@@ -46,7 +49,8 @@ int map__open(struct array *a, struct error *err)
 	a->blocks = calloc(a->block_count, sizeof *a->blocks);
 	a->map_image = aligned_alloc(DISK_BUFFER_ALIGN, IMAGES * BLOCK_BYTES);
 	if (!a->map || !a->blocks || !a->map_image)
-		return error_set(err, ERR_MEMORY, "out of memory for the map of %llu rows", (unsigned long long)a->row_count);
+		return error_set(
+			err, ERR_MEMORY, "out of memory for the map of %llu rows", (unsigned long long)a->row_count);
 	return 0;
 }
 
@@ -62,10 +66,16 @@ static uint64_t block_rows(const struct array *a, uint64_t block)
 	return min_of(a->row_count - block * MAP_ROWS_OF_BLOCK, (uint64_t)MAP_ROWS_OF_BLOCK);
 }
 
-static void durable_set(uint8_t *row, enum row_state s) { *row = (uint8_t)((*row & ~0x38) | s << 3); }
-static void actual_set(uint8_t *row, enum row_state s) { *row = (uint8_t)((*row & ~0x07) | s); }
+static void durable_set(uint8_t *row, enum row_state s)
+{
+	*row = (uint8_t)((*row & ~0x38) | s << 3);
+}
+static void actual_set(uint8_t *row, enum row_state s)
+{
+	*row = (uint8_t)((*row & ~0x07) | s);
+}
 
-/* --- where ----------------------------------------------------------------------------------------------------------------- */
+/* --- where ------------------------------------------------------------------------------------ */
 
 static bool keeps(const struct array *a, unsigned member)
 {
@@ -100,9 +110,10 @@ unsigned map__keepers(struct array *a, uint64_t turn, unsigned ret[LAYOUT_WIDTH_
 	return count;
 }
 
-/* --- blocks on the disks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks on the disks ---------------------------------------------------------------------- */
 
-static void block_pack(const struct array *a, uint64_t block, uint64_t generation, const uint8_t *states, uint8_t *image)
+static void block_pack(
+	const struct array *a, uint64_t block, uint64_t generation, const uint8_t *states, uint8_t *image)
 {
 	uint64_t rows = block_rows(a, block);
 
@@ -163,7 +174,7 @@ int map__load(struct array *a, struct io *io, struct error *err)
 
 				if (d && (side || !io->roads[m].source))
 					io__piece(io, m * 2 + side, a->label.map_offset + block * 2 * BLOCK_BYTES,
-						  buffer + (size_t)m * 2 * BLOCK_BYTES, 2 * BLOCK_BYTES, m);
+						buffer + (size_t)m * 2 * BLOCK_BYTES, 2 * BLOCK_BYTES, m);
 			}
 		int rc = io__run(io, DISK_READ);
 		if (rc < 0)
@@ -216,7 +227,8 @@ static int images_write(struct array *a, struct io *io, const uint64_t *blocks, 
 				for (unsigned side = 0; side < 2; side++)
 					if (side ? io->roads[keepers[k]].source : io->roads[keepers[k]].disk) {
 						want[keepers[k] * 2 + side] = true;
-						io__piece(io, keepers[k] * 2 + side, at, a->map_image + i * BLOCK_BYTES, BLOCK_BYTES, 0);
+						io__piece(io, keepers[k] * 2 + side, at, a->map_image + i * BLOCK_BYTES,
+							BLOCK_BYTES, 0);
 					}
 			}
 		rc = io__run(io, DISK_WRITE);
@@ -242,7 +254,7 @@ static int images_write(struct array *a, struct io *io, const uint64_t *blocks, 
 	return error_set(err, ERR_LOST, "array %s: no member takes the row map any more", a->label.name);
 }
 
-/* --- before a write ---------------------------------------------------------------------------------------------------------- */
+/* --- before a write --------------------------------------------------------------------------- */
 
 static bool needs_mark(uint8_t row)
 {
@@ -265,11 +277,12 @@ static bool needs_mark(uint8_t row)
 	}
 }
 
-/* Its first write is not flushed: as dirty it would show, after a crash, what lay there before. The flush that runs will
- * have seen to that. */
+/* Its first write is not flushed: as dirty it would show, after a crash, what lay there before. The flush that runs
+ * will have seen to that. */
 static bool must_wait(const struct array *a, uint8_t row)
 {
-	return a->flushing && ROW_DURABLE(row) == ROW_FRESH && (ROW_ACTUAL(row) == ROW_DIRTY || ROW_ACTUAL(row) == ROW_PROMISED) && needs_mark(row);
+	return a->flushing && ROW_DURABLE(row) == ROW_FRESH &&
+	       (ROW_ACTUAL(row) == ROW_DIRTY || ROW_ACTUAL(row) == ROW_PROMISED) && needs_mark(row);
 }
 
 static bool any_must_wait(const struct array *a, const uint64_t *rows, unsigned count)
@@ -292,17 +305,22 @@ static uint8_t mark_of(uint8_t row)
 {
 	if (ROW_ACTUAL(row) == ROW_DIRTY && ROW_DURABLE(row) == ROW_LOST)
 		return ROW_LOST_DIRTY;
-	return (uint8_t)(ROW_ACTUAL(row) == ROW_NEVER ? ROW_FRESH : ROW_ACTUAL(row) == ROW_LOST ? ROW_LOST_DIRTY : ROW_DIRTY);
+	return (uint8_t)(ROW_ACTUAL(row) == ROW_NEVER  ? ROW_FRESH
+			 : ROW_ACTUAL(row) == ROW_LOST ? ROW_LOST_DIRTY
+						       : ROW_DIRTY);
 }
 
-/* Rows that are dirty lose a column when a member goes with the power, or is away already. So none is dirty without need
- * where that must not be (`log`) or is at hand (degraded). */
-static bool careful(const struct array *a) { return a->journal || a->degraded; }
+/* Rows that are dirty lose a column when a member goes with the power, or is away already. So none is dirty without
+ * need where that must not be (`log`) or is at hand (degraded). */
+static bool careful(const struct array *a)
+{
+	return a->journal || a->degraded;
+}
 
 /*
  * Marks rows in `states`, which holds the states of one block from `base`, as far ahead as it pays. Fresh costs nothing
- * but the write itself: the whole block gets it. Dirty costs a resync after a crash: the aligned 64 rows around, and more
- * where a stream goes on.
+ * but the write itself: the whole block gets it. Dirty costs a resync after a crash: the aligned 64 rows around, and
+ * more where a stream goes on.
  */
 static void mark_ahead(struct array *a, uint8_t *states, uint64_t base, uint64_t row, bool stream)
 {
@@ -318,7 +336,8 @@ static void mark_ahead(struct array *a, uint8_t *states, uint64_t base, uint64_t
 		bool goes_on = row + AHEAD_LEAST >= a->set_ahead_next && row <= a->set_ahead_next + 4 * AHEAD_LEAST;
 
 		uint64_t most = a->journal ? AHEAD_DIRTY_LOG_MAX : AHEAD_DIRTY_MAX;
-		a->set_ahead_rows = goes_on ? max_of((uint64_t)AHEAD_LEAST, min_of(4 * a->set_ahead_rows, most)) : AHEAD_LEAST;
+		a->set_ahead_rows =
+			goes_on ? max_of((uint64_t)AHEAD_LEAST, min_of(4 * a->set_ahead_rows, most)) : AHEAD_LEAST;
 		from = round_down_u64(at, AHEAD_LEAST);
 		to = min_of(rows, max_of(from + AHEAD_LEAST, at + a->set_ahead_rows));
 		a->set_ahead_next = base + to;
@@ -332,7 +351,8 @@ static void mark_ahead(struct array *a, uint8_t *states, uint64_t base, uint64_t
 /* Full rows that wait in the buffer will be overwritten next: their marks come with this write. */
 static void mark_waiting(const struct array *a, uint8_t *states, uint64_t block)
 {
-	list_for_each (&a->full, node) {
+	list_for_each(&a->full, node)
+	{
 		uint64_t row = container_of(node, struct buf_row, full)->row;
 
 		if (row / MAP_ROWS_OF_BLOCK == block && ROW_ACTUAL(a->map[row]) == ROW_CLEAN)
@@ -341,8 +361,8 @@ static void mark_waiting(const struct array *a, uint8_t *states, uint64_t block)
 }
 
 /* Marks what the rows of up to IMAGES blocks need; returns how many rows it saw to. With the lock, let go meanwhile. */
-static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsigned count, bool stream, unsigned *ret_seen,
-		     struct error *err)
+static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsigned count, bool stream,
+	unsigned *ret_seen, struct error *err)
 {
 	uint64_t blocks[IMAGES];
 	uint8_t states[MAP_ROWS_OF_BLOCK];
@@ -355,7 +375,8 @@ static int mark_some(struct array *a, struct io *io, const uint64_t *rows, unsig
 		for (uint64_t r = 0; r < block_rows(a, block); r++)
 			states[r] = (uint8_t)ROW_DURABLE(a->map[base + r]);
 		for (; i < count && rows[i] / MAP_ROWS_OF_BLOCK == block; i++)
-			if (!must_wait(a, a->map[rows[i]]) && needs_mark(a->map[rows[i]]) && states[rows[i] - base] != mark_of(a->map[rows[i]])) {
+			if (!must_wait(a, a->map[rows[i]]) && needs_mark(a->map[rows[i]]) &&
+				states[rows[i] - base] != mark_of(a->map[rows[i]])) {
 				mark_ahead(a, states, base, rows[i], stream);
 				changed = true;
 			}
@@ -389,8 +410,8 @@ static int mark_early(struct array *a, struct io *io, uint64_t last, struct erro
 	uint64_t next = a->set_ahead_next;
 	unsigned seen;
 
-	if (a->map_busy || next >= a->row_count || last >= next || last + a->set_ahead_rows / 2 < next || ROW_ACTUAL(a->map[next]) != ROW_CLEAN ||
-	    !needs_mark(a->map[next]))
+	if (a->map_busy || next >= a->row_count || last >= next || last + a->set_ahead_rows / 2 < next ||
+		ROW_ACTUAL(a->map[next]) != ROW_CLEAN || !needs_mark(a->map[next]))
 		return 0;
 	a->map_busy = true;
 	int rc = mark_some(a, io, &next, 1, true, &seen, err);
@@ -431,7 +452,7 @@ int map__prepare(struct array *a, struct io *io, const uint64_t *rows, unsigned 
 	return rc;
 }
 
-/* --- after it ----------------------------------------------------------------------------------------------------------------- */
+/* --- after it --------------------------------------------------------------------------------- */
 
 void map__done(struct array *a, uint64_t row, bool whole)
 {
@@ -577,7 +598,8 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 				continue;
 			block_pack(a, block, ++a->blocks[block].generation, states, a->map_image + count * BLOCK_BYTES);
 			a->blocks[block].unwritten = true;
-			/* At once: who wants to write a row that is on its way to clean must see that it needs a mark. */
+			/* At once: who wants to write a row that is on its way to clean must see that it needs a mark.
+			 */
 			block_take(a, block, a->map_image + count * BLOCK_BYTES);
 			blocks[count++] = block;
 		}
@@ -618,7 +640,8 @@ int map__give(struct array *a, unsigned member, struct error *err)
 			states[r] = (uint8_t)ROW_DURABLE(a->map[block * MAP_ROWS_OF_BLOCK + r]);
 		block_pack(a, block, generation, states, image);
 		os_mutex_unlock(&a->lock);
-		rc = disk_write(d, a->label.map_offset + (block * 2 + generation % 2) * BLOCK_BYTES, image, BLOCK_BYTES, err);
+		rc = disk_write(
+			d, a->label.map_offset + (block * 2 + generation % 2) * BLOCK_BYTES, image, BLOCK_BYTES, err);
 		os_mutex_lock(&a->lock);
 	}
 	if (!rc) {

@@ -67,7 +67,8 @@ static unsigned failures_left(struct array *a)
 			missing += failed[g * l->width + i];
 		left = min_of(left, l->parity - missing);
 	}
-	for (uint64_t chunk = 0; chunk < min_of((uint64_t)l->disks, a->size_bytes / l->chunk_bytes) && l->copies > 1; chunk++) {
+	for (uint64_t chunk = 0; chunk < min_of((uint64_t)l->disks, a->size_bytes / l->chunk_bytes) && l->copies > 1;
+		chunk++) {
 		unsigned there = 0;
 
 		for (unsigned copy = 0; copy < l->copies; copy++) {
@@ -136,9 +137,15 @@ void array_status_get(struct array *a, struct array_status *ret)
 		struct array_member_status *s = &ret->member_store[i];
 		uint64_t data = a->layout.kind == LAYOUT_CONCAT ? a->layout.concat_bytes[i] : a->layout.disk_bytes;
 
-		*s = (struct array_member_status){.disk = m->disk, .state = m->state, .data_bytes = data,
-			.read_errors = m->read_errors, .write_errors = m->write_errors, .repaired_bytes = m->repaired_bytes,
-			.mismatches = m->mismatches, .slow = m->slow, .latency_ns = m->latency_ns};
+		*s = (struct array_member_status){.disk = m->disk,
+			.state = m->state,
+			.data_bytes = data,
+			.read_errors = m->read_errors,
+			.write_errors = m->write_errors,
+			.repaired_bytes = m->repaired_bytes,
+			.mismatches = m->mismatches,
+			.slow = m->slow,
+			.latency_ns = m->latency_ns};
 		snprintf(s->name, sizeof s->name, "%s", m->name);
 		id__text(m->id, s->id);
 		if (m->state == ARRAY_MEMBER_ONLINE)

@@ -42,7 +42,7 @@ void writer__close(struct writer *w)
 	*w = (struct writer){.array = w->array};
 }
 
-/* --- which rows --------------------------------------------------------------------------------------------------------------- */
+/* --- which rows ------------------------------------------------------------------------------- */
 
 static void take(struct array *a, struct batch *b, struct buf_row *row)
 {
@@ -71,18 +71,18 @@ static uint64_t run_bytes(const struct array *a)
 }
 
 /*
- * In `log` mode a short run of full rows is written twice, a long one once. So a short one whose next row is just coming
- * in is left a moment, unless there is a reason to hurry.
+ * In `log` mode a short run of full rows is written twice, a long one once. So a short one whose next row is just
+ * coming in is left a moment, unless there is a reason to hurry.
  */
 static bool run_grows(struct array *a, uint64_t first, uint64_t end)
 {
 	uint64_t before = first == a->stream_next ? a->stream_bytes : 0;
-	if (!a->journal || before + (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count || ROW_ACTUAL(a->map[first]) != ROW_CLEAN ||
-	    a->slot_spare_count < a->slot_count / 2)
+	if (!a->journal || before + (end - first) * a->row_bytes >= STREAM_BYTES || end >= a->row_count ||
+		ROW_ACTUAL(a->map[first]) != ROW_CLEAN || a->slot_spare_count < a->slot_count / 2)
 		return false;
 	const struct buf_row *head = buffer__find(a, first), *next = buffer__find(a, end);
-	return head->epoch >= a->flush_upto && next && !next->is_full && !next->writing && (next->has_data || next->copying) &&
-	       (next->copying || os_now_ns() - next->born_ns < GROW_NS);
+	return head->epoch >= a->flush_upto && next && !next->is_full && !next->writing &&
+	       (next->has_data || next->copying) && (next->copying || os_now_ns() - next->born_ns < GROW_NS);
 }
 
 static uint64_t run_end(struct array *a, uint64_t first, uint64_t most)
@@ -98,7 +98,8 @@ static bool pick_run(struct array *a, struct batch *b)
 {
 	uint64_t most = max_of((uint64_t)1, min_of(run_bytes(a) / a->row_bytes, (uint64_t)BATCH_ROWS));
 
-	list_for_each (&a->full, node) {
+	list_for_each(&a->full, node)
+	{
 		struct buf_row *row = container_of(node, struct buf_row, full);
 
 		if (!buffer__row_free(a, row))
@@ -113,7 +114,8 @@ static bool pick_run(struct array *a, struct batch *b)
 		}
 		for (uint64_t r = first; r < end; r++)
 			take(a, b, buffer__find(a, r));
-		a->stream_bytes = (end - first) * a->row_bytes + (first && first == a->stream_next ? a->stream_bytes : 0);
+		a->stream_bytes =
+			(end - first) * a->row_bytes + (first && first == a->stream_next ? a->stream_bytes : 0);
 		a->stream_next = end;
 		b->stream = a->stream_bytes >= STREAM_BYTES;
 		b->full = true;
@@ -146,7 +148,8 @@ static bool pick_partial(struct array *a, struct batch *b)
 	bool stuck = a->room_waiters && a->writing_rows == 0;
 	unsigned count = 0, at = 0;
 
-	list_for_each (&a->live, node) {
+	list_for_each(&a->live, node)
+	{
 		struct buf_row *row = container_of(node, struct buf_row, live);
 
 		if (may_go(a, row, now, stuck))
@@ -172,7 +175,8 @@ static bool partial_is_due(struct array *a)
 	if (list_is_empty(&a->live) || a->partial_batches)
 		return false;
 	const struct buf_row *oldest = container_of(a->live.next, struct buf_row, live);
-	return !oldest->is_full && (oldest->epoch < a->flush_upto || os_now_ns() - oldest->born_ns >= a->tuning.buffer_age_ns);
+	return !oldest->is_full &&
+	       (oldest->epoch < a->flush_upto || os_now_ns() - oldest->born_ns >= a->tuning.buffer_age_ns);
 }
 
 static bool pick(struct array *a, struct batch *b)
@@ -186,7 +190,7 @@ static bool pick(struct array *a, struct batch *b)
 	return pick_run(a, b) || pick_partial(a, b);
 }
 
-/* --- layouts without parity ------------------------------------------------------------------------------------------------------ */
+/* --- layouts without parity ------------------------------------------------------------------- */
 
 static void place_pieces(struct array *a, struct io *io, uint64_t row, uint64_t offset, uint8_t *bytes, uint64_t length)
 {
@@ -204,7 +208,8 @@ static void place_pieces(struct array *a, struct io *io, uint64_t row, uint64_t 
 			n = min_of(length, l->chunk_bytes - offset % l->chunk_bytes);
 			for (unsigned copy = 0; copy < l->copies; copy++) {
 				layout_place(l, offset / l->chunk_bytes, copy, &place);
-				io__piece_write(a, io, place.disk, row, place.offset_bytes + offset % l->chunk_bytes, bytes, n, false);
+				io__piece_write(a, io, place.disk, row, place.offset_bytes + offset % l->chunk_bytes,
+					bytes, n, false);
 			}
 		}
 		offset += n;
@@ -227,7 +232,8 @@ static void row_pieces(struct array *a, struct io *io, struct buf_row *b, bool n
 	uint64_t base = b->row * a->row_bytes, length = array__row_length(a, b->row);
 
 	for (unsigned s = 0; (uint64_t)s * a->slot_bytes < length; s++) {
-		uint64_t at = base + (uint64_t)s * a->slot_bytes, room = min_of((uint64_t)a->slot_bytes, length - (uint64_t)s * a->slot_bytes);
+		uint64_t at = base + (uint64_t)s * a->slot_bytes,
+			 room = min_of((uint64_t)a->slot_bytes, length - (uint64_t)s * a->slot_bytes);
 		uint32_t valid = slot__valid(a, b->slot[s]);
 
 		if (never) { /* the first write of a row is one of the whole row */
@@ -241,8 +247,8 @@ static void row_pieces(struct array *a, struct io *io, struct buf_row *b, bool n
 			uint32_t above = ~(valid >> from);
 			unsigned run = above ? (unsigned)__builtin_ctz(above) : 32 - from;
 
-			place_pieces(a, io, b->row, at + from * SECTOR_BYTES, slot__bytes(a, b->slot[s]) + from * SECTOR_BYTES,
-				     (uint64_t)run * SECTOR_BYTES);
+			place_pieces(a, io, b->row, at + from * SECTOR_BYTES,
+				slot__bytes(a, b->slot[s]) + from * SECTOR_BYTES, (uint64_t)run * SECTOR_BYTES);
 			valid &= from + run >= 32 ? 0 : ~(uint32_t)0 << (from + run);
 		}
 	}
@@ -284,7 +290,7 @@ static int chunks_batch_run(struct array *a, struct batch *b, struct io *io, str
 	return batch__write(a, io, err);
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 /* Nothing can be written any more. What was taken in stays in the buffer, where reads find it. */
 static void batch_stays(struct array *a, struct batch *b)
@@ -349,7 +355,8 @@ static void batch_run(struct array *a, struct batch *b, struct io *io)
 /* When the next row comes of age; UINT64_MAX: none waits. */
 static uint64_t next_due_ns(struct array *a)
 {
-	list_for_each (&a->live, node) {
+	list_for_each(&a->live, node)
+	{
 		const struct buf_row *row = container_of(node, struct buf_row, live);
 
 		if (buffer__row_free(a, row))
@@ -410,7 +417,7 @@ void writer__run(void *arg)
 	os_mutex_unlock(&a->lock);
 }
 
-/* --- flush ----------------------------------------------------------------------------------------------------------------------- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 /* One flush of all members. With the lock held, let go meanwhile. */
 static int flush_once(struct array *a, struct error *err)

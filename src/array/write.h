@@ -11,19 +11,20 @@
 struct span {
 	unsigned index; /* of the row in the batch */
 	uint32_t lo, hi;
-	uint64_t touched;  /* data columns */
-	uint64_t failed;   /* columns that cannot be read or written */
-	uint64_t bad;      /* of these: their disk is there, their bytes are not */
+	uint64_t touched; /* data columns */
+	uint64_t failed;  /* columns that cannot be read or written */
+	uint64_t bad;     /* of these: their disk is there, their bytes are not */
 	enum layout_write_way way;
 	uint64_t read, write;
 	bool logged;
 	struct column *columns; /* width of them */
 };
 struct column {
-	uint32_t lo, hi;    /* the hull of what is given */
+	uint32_t lo, hi; /* the hull of what is given */
 	bool whole, holes;
-	uint8_t *fresh;     /* of the hull, as it will be, when what is given has holes in it and the row is modified */
-	uint8_t *bytes;     /* in scratch: [lo, hi) of the span; a touched column when modifying: of the hull, old, then old ^ new */
+	uint8_t *fresh; /* of the hull, as it will be, when what is given has holes in it and the row is modified */
+	uint8_t *bytes; /* in scratch: [lo, hi) of the span; a touched column when modifying: of the hull, old, then old
+			   ^ new */
 };
 
 struct batch {

@@ -23,18 +23,22 @@ struct spindle_array {
 _Static_assert(sizeof((struct spindle_error *)0)->text == ERROR_TEXT_BYTES, "an error is copied out whole");
 _Static_assert(sizeof((struct spindle_array_info *)0)->name == ARRAY_NAME_BYTES, "a name fits");
 
-const char *spindle_version(void) { return SPINDLE_VERSION; }
+const char *spindle_version(void)
+{
+	return SPINDLE_VERSION;
+}
 
 static int give(int rc, const struct error *err, struct spindle_error *ret)
 {
 	if (rc && ret) {
 		ret->code = rc;
-		memcpy(ret->text, err->code ? err->text : error_sentence(rc), err->code ? sizeof ret->text : strlen(error_sentence(rc)) + 1);
+		memcpy(ret->text, err->code ? err->text : error_sentence(rc),
+			err->code ? sizeof ret->text : strlen(error_sentence(rc)) + 1);
 	}
 	return rc;
 }
 
-/* --- disks ----------------------------------------------------------------------------------------------------------------- */
+/* --- disks ------------------------------------------------------------------------------------ */
 
 int spindle_disk_wrap(struct disk *disk, struct spindle_disk **ret_handle, struct error *err)
 {
@@ -59,8 +63,9 @@ static int disk_open_one(const char *spec, unsigned flags, struct spindle_disk *
 	struct disk_open_options o = {.read_only = flags & SPINDLE_READ_ONLY, .exclusive = !(flags & SPINDLE_SHARED)};
 	struct disk_specs specs = {0};
 	struct disk *disk = NULL;
-	int rc = flags & ~(SPINDLE_READ_ONLY | SPINDLE_SHARED) ? error_set(err, ERR_USAGE, "flags %#x are not known", flags)
-							       : disk_specs_add(&specs, spec, err);
+	int rc = flags & ~(SPINDLE_READ_ONLY | SPINDLE_SHARED)
+			 ? error_set(err, ERR_USAGE, "flags %#x are not known", flags)
+			 : disk_specs_add(&specs, spec, err);
 
 	if (!rc && specs.count != 1)
 		rc = error_set(err, ERR_USAGE, "%s names %zu disks; a handle is for one", spec, specs.count);
@@ -84,7 +89,10 @@ int spindle_disk_open(const char *spec, unsigned flags, struct spindle_disk **re
 	return give(disk_open_one(spec, flags, ret_disk, &err), &err, ret_err);
 }
 
-void spindle_disk_close(struct spindle_disk *disk) { spindle_disk_unwrap(disk); }
+void spindle_disk_close(struct spindle_disk *disk)
+{
+	spindle_disk_unwrap(disk);
+}
 
 static int disks_of(struct spindle_disk *const *handles, unsigned count, struct disk **ret, struct error *err)
 {
@@ -95,7 +103,7 @@ static int disks_of(struct spindle_disk *const *handles, unsigned count, struct 
 	return 0;
 }
 
-/* --- arrays ---------------------------------------------------------------------------------------------------------------- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 static int hole_parse(const char *text, enum array_hole *ret, struct error *err)
 {
@@ -108,11 +116,14 @@ static int hole_parse(const char *text, enum array_hole *ret, struct error *err)
 	return 0;
 }
 
-int spindle_array_create(const struct spindle_array_options *options, struct spindle_disk *const *disks, unsigned disk_count,
-			 struct spindle_error *ret_err)
+int spindle_array_create(const struct spindle_array_options *options, struct spindle_disk *const *disks,
+	unsigned disk_count, struct spindle_error *ret_err)
 {
-	struct array_create_options o = {.name = options->name, .layout = options->layout, .chunk_bytes = options->chunk_bytes,
-		.log = options->log_disk ? options->log_disk->disk : NULL, .force = options->force};
+	struct array_create_options o = {.name = options->name,
+		.layout = options->layout,
+		.chunk_bytes = options->chunk_bytes,
+		.log = options->log_disk ? options->log_disk->disk : NULL,
+		.force = options->force};
 	struct disk *list[LAYOUT_DISKS_MAX];
 	struct error err = ERROR_INIT;
 	int rc = hole_parse(options->write_hole, &o.hole, &err);
@@ -129,7 +140,7 @@ int spindle_array_create(const struct spindle_array_options *options, struct spi
 }
 
 int spindle_array_open(const char *name, struct spindle_disk *const *disks, unsigned disk_count, unsigned flags,
-		       struct spindle_array **ret_array, struct spindle_error *ret_err)
+	struct spindle_array **ret_array, struct spindle_error *ret_err)
 {
 	struct disk *list[LAYOUT_DISKS_MAX];
 	struct array_open_options o;
@@ -167,10 +178,17 @@ int spindle_array_close(struct spindle_array *array, struct spindle_error *ret_e
 	return give(rc, &err, ret_err);
 }
 
-uint64_t spindle_array_size(const struct spindle_array *array) { return array_size_bytes(array->array); }
-uint32_t spindle_array_sector(const struct spindle_array *array) { return array_sector_bytes(array->array); }
+uint64_t spindle_array_size(const struct spindle_array *array)
+{
+	return array_size_bytes(array->array);
+}
+uint32_t spindle_array_sector(const struct spindle_array *array)
+{
+	return array_sector_bytes(array->array);
+}
 
-int spindle_array_read(struct spindle_array *array, uint64_t offset, void *buffer, uint64_t length, struct spindle_error *ret_err)
+int spindle_array_read(
+	struct spindle_array *array, uint64_t offset, void *buffer, uint64_t length, struct spindle_error *ret_err)
 {
 	struct error err;
 
@@ -178,7 +196,8 @@ int spindle_array_read(struct spindle_array *array, uint64_t offset, void *buffe
 	return give(array_read(array->array, offset, buffer, length, &err), &err, ret_err);
 }
 
-int spindle_array_write(struct spindle_array *array, uint64_t offset, const void *buffer, uint64_t length, struct spindle_error *ret_err)
+int spindle_array_write(struct spindle_array *array, uint64_t offset, const void *buffer, uint64_t length,
+	struct spindle_error *ret_err)
 {
 	struct error err;
 
@@ -193,7 +212,10 @@ int spindle_array_flush(struct spindle_array *array, struct spindle_error *ret_e
 	return give(array_flush(array->array, &err), &err, ret_err);
 }
 
-void spindle_array_drop_cache(struct spindle_array *array) { array_drop_cache(array->array); }
+void spindle_array_drop_cache(struct spindle_array *array)
+{
+	array_drop_cache(array->array);
+}
 
 void spindle_array_info(struct spindle_array *array, struct spindle_array_info *ret)
 {
@@ -201,9 +223,13 @@ void spindle_array_info(struct spindle_array *array, struct spindle_array_info *
 	os_scoped_lock(&array->lock);
 
 	array_status_get(array->array, s);
-	*ret = (struct spindle_array_info){.size = s->size_bytes, .chunk = s->layout.chunk_bytes, .members = s->member_count,
-		.failures_survived = layout_failures_survived(&s->layout), .failures_left = s->failures_left,
-		.rows_dirty = s->counters.rows_dirty, .rows_lost = s->counters.rows_lost};
+	*ret = (struct spindle_array_info){.size = s->size_bytes,
+		.chunk = s->layout.chunk_bytes,
+		.members = s->member_count,
+		.failures_survived = layout_failures_survived(&s->layout),
+		.failures_left = s->failures_left,
+		.rows_dirty = s->counters.rows_dirty,
+		.rows_lost = s->counters.rows_lost};
 	memcpy(ret->name, s->name, sizeof ret->name);
 	memcpy(ret->id, s->id, sizeof ret->id);
 	memcpy(ret->layout, s->layout_name, sizeof ret->layout);

@@ -1,7 +1,10 @@
 /* Putting an array together: any order, damage at one end, impostors, halves that went on alone (ARRAY-1). */
 #include "world.h"
 
-static void status_of(struct world *w, struct array_status *st) { array_status_get(w->array, st); }
+static void status_of(struct world *w, struct array_status *st)
+{
+	array_status_get(w->array, st);
+}
 
 static void start(struct world *w, const char *layout, unsigned disks, uint64_t seed)
 {
@@ -77,12 +80,17 @@ static int names(void *arg)
 	o.name = "tank";
 	must(array_open(&a, &o, all, 4, &err), &err);
 	must(array_close(a, &err), &err);
-	assert_int_equal(array_create(&(struct array_create_options){.name = "third", .layout = "mirror"}, all, 2, &err), ERR_EXISTS);
+	assert_int_equal(
+		array_create(&(struct array_create_options){.name = "third", .layout = "mirror"}, all, 2, &err),
+		ERR_EXISTS);
 	error_clear(&err);
-	assert_int_equal(array_create(&(struct array_create_options){.name = "a/b", .layout = "mirror"}, all, 2, &err), ERR_USAGE);
+	assert_int_equal(array_create(&(struct array_create_options){.name = "a/b", .layout = "mirror"}, all, 2, &err),
+		ERR_USAGE);
 	error_clear(&err);
 	struct disk *twice[2] = {all[0], all[0]};
-	assert_int_equal(array_create(&(struct array_create_options){.name = "x", .layout = "mirror", .force = true}, twice, 2, &err), ERR_USAGE);
+	assert_int_equal(array_create(&(struct array_create_options){.name = "x", .layout = "mirror", .force = true},
+				 twice, 2, &err),
+		ERR_USAGE);
 	assert_non_null(strstr(err.text, "twice"));
 	world_free(&w);
 	world_free(&v);
@@ -184,7 +192,8 @@ static int small_things(void *arg)
 	world_disks(&w, 3, 16 << 20);
 	must(disk_open_memory("tiny", 15 << 20, &tiny, &err), &err);
 	struct disk *mixed[3] = {w.disks[0], w.disks[1], tiny};
-	assert_int_equal(array_create(&(struct array_create_options){.name = "t", .layout = "raid5"}, mixed, 3, &err), ERR_TOO_SMALL);
+	assert_int_equal(array_create(&(struct array_create_options){.name = "t", .layout = "raid5"}, mixed, 3, &err),
+		ERR_TOO_SMALL);
 	assert_non_null(strstr(err.text, "tiny"));
 	error_clear(&err);
 	world_create(&w, "raid5", 0, ARRAY_HOLE_LOG); /* the smallest disks there may be */
@@ -218,7 +227,9 @@ static int log_disk(void *arg)
 	world_init(&w, 8);
 	world_disks(&w, 4, 20 << 20);
 	must(disk_open_memory("log", 16 << 20, &log, &err), &err);
-	must(array_create(&(struct array_create_options){.name = "tank", .layout = "raid5", .log = log}, w.disks, 4, &err), &err);
+	must(array_create(
+		     &(struct array_create_options){.name = "tank", .layout = "raid5", .log = log}, w.disks, 4, &err),
+		&err);
 	w.disks[w.count++] = log;
 	world_open(&w);
 	world_work(&w, 60);
@@ -243,8 +254,11 @@ static int log_disk(void *arg)
 	return 0;
 }
 
-#define SIMULATED(name)                                                                                                                       \
-	static void test_##name(void **state) { simulated(name, NULL, 1); }
+#define SIMULATED(name)                                                                                                \
+	static void test_##name(void **state)                                                                          \
+	{                                                                                                              \
+		simulated(name, NULL, 1);                                                                              \
+	}
 SIMULATED(one_end)
 SIMULATED(names)
 SIMULATED(impostor)
@@ -255,8 +269,9 @@ SIMULATED(log_disk)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_end), cmocka_unit_test(test_names), cmocka_unit_test(test_impostor),
-		cmocka_unit_test(test_halves), cmocka_unit_test(test_too_few), cmocka_unit_test(test_small_things), cmocka_unit_test(test_log_disk)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_end), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_impostor), cmocka_unit_test(test_halves), cmocka_unit_test(test_too_few),
+		cmocka_unit_test(test_small_things), cmocka_unit_test(test_log_disk)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

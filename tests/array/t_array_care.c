@@ -42,7 +42,7 @@ static void flip(struct disk *d, uint64_t at)
 struct rot {
 	const char *layout;
 	unsigned disks;
-	bool told; /* the member at fault */
+	bool told;   /* the member at fault */
 	bool mended; /* the bytes are right again, whoever was at fault */
 };
 
@@ -81,8 +81,9 @@ static int rot(void *arg)
 
 static void test_rot(void **state)
 {
-	static const struct rot rots[] = {{"raid6", 5, true, true}, {"mirror", 3, true, true}, {"raid5", 4, false, false}, {"mirror", 2, false, false},
-		{"raid10", 4, false, false}, {"raid60", 8, true, true}};
+	static const struct rot rots[] = {{"raid6", 5, true, true}, {"mirror", 3, true, true},
+		{"raid5", 4, false, false}, {"mirror", 2, false, false}, {"raid10", 4, false, false},
+		{"raid60", 8, true, true}};
 
 	for (size_t i = 0; i < array_count(rots); i++)
 		simulated(rot, (void *)&rots[i], i);
@@ -141,11 +142,15 @@ static int mishap(void *arg)
 static void test_mishaps(void **state)
 {
 	static const struct mishap mishaps[] = {
-		{"raid5", "vanish,nth=300", 4, ARRAY_MEMBER_MISSING}, {"raid6", "vanish,nth=200", 5, ARRAY_MEMBER_MISSING},
-		{"mirror", "vanish,nth=60", 2, ARRAY_MEMBER_MISSING}, {"raid10", "vanish,nth=100", 4, ARRAY_MEMBER_MISSING},
-		{"raid5", "eio,op=write,nth=60", 4, ARRAY_MEMBER_FAULTED}, {"mirror", "eio,op=write,nth=60", 2, ARRAY_MEMBER_FAULTED},
+		{"raid5", "vanish,nth=300", 4, ARRAY_MEMBER_MISSING},
+		{"raid6", "vanish,nth=200", 5, ARRAY_MEMBER_MISSING},
+		{"mirror", "vanish,nth=60", 2, ARRAY_MEMBER_MISSING},
+		{"raid10", "vanish,nth=100", 4, ARRAY_MEMBER_MISSING},
+		{"raid5", "eio,op=write,nth=60", 4, ARRAY_MEMBER_FAULTED},
+		{"mirror", "eio,op=write,nth=60", 2, ARRAY_MEMBER_FAULTED},
 		{"raid5", "eio,op=flush,nth=8", 4, ARRAY_MEMBER_FAULTED},
-		{"raid5", "eio,op=read,nth=30,count=12", 4, ARRAY_MEMBER_ONLINE}, {"raid6", "eio,op=read,nth=60,count=12", 5, ARRAY_MEMBER_ONLINE},
+		{"raid5", "eio,op=read,nth=30,count=12", 4, ARRAY_MEMBER_ONLINE},
+		{"raid6", "eio,op=read,nth=60,count=12", 5, ARRAY_MEMBER_ONLINE},
 		{"mirror", "eio,op=read,nth=60,count=12", 2, ARRAY_MEMBER_ONLINE},
 		{"raid5", "eio,op=read,nth=30,sticky=1", 4, ARRAY_MEMBER_FAULTED},
 	};
@@ -199,7 +204,7 @@ static void test_beyond(void **state)
 	simulated(beyond, (void *)"raid10-far", 3);
 }
 
-/* --- replacing -------------------------------------------------------------------------------------------------------------- */
+/* --- replacing -------------------------------------------------------------------------------- */
 
 struct stop {
 	struct world *w;
@@ -229,7 +234,8 @@ static int replace(void *arg)
 	fill(&w);
 	old = w.disks[2];
 	must(disk_open_memory("fresh", (48 << 20) - (512 << 10), &fresh, &err), &err); /* a little smaller */
-	/* The old one is there: it is copied from, even where there is no redundancy. Stopped, closed, and gone on with. */
+	/* The old one is there: it is copied from, even where there is no redundancy. Stopped, closed, and gone on
+	 * with. */
 	struct stop s = {.w = &w, .after = 4};
 	assert_int_equal(array_replace(w.array, 2, fresh, false, count_calls, &s, &err), ERR_INTERRUPTED);
 	error_clear(&err);
@@ -325,9 +331,12 @@ static int lost_place(void *arg)
 	world_free(&w);
 	return 0;
 }
-static void test_lost_place(void **state) { simulated(lost_place, NULL, 1); }
+static void test_lost_place(void **state)
+{
+	simulated(lost_place, NULL, 1);
+}
 
-/* --- mirrors -------------------------------------------------------------------------------------------------------------------- */
+/* --- mirrors ---------------------------------------------------------------------------------- */
 
 static int attach_detach(void *arg)
 {
@@ -379,7 +388,10 @@ static int attach_detach(void *arg)
 	world_free(&w);
 	return 0;
 }
-static void test_attach_detach(void **state) { simulated(attach_detach, NULL, 1); }
+static void test_attach_detach(void **state)
+{
+	simulated(attach_detach, NULL, 1);
+}
 
 /* A copy that answers ten times later is left alone. */
 static int slow_copy(void *arg)
@@ -410,13 +422,16 @@ static int slow_copy(void *arg)
 	world_free(&w);
 	return 0;
 }
-static void test_slow_copy(void **state) { simulated(slow_copy, NULL, 1); }
+static void test_slow_copy(void **state)
+{
+	simulated(slow_copy, NULL, 1);
+}
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rot), cmocka_unit_test(test_mishaps), cmocka_unit_test(test_beyond),
-		cmocka_unit_test(test_replace), cmocka_unit_test(test_lost_place), cmocka_unit_test(test_attach_detach),
-		cmocka_unit_test(test_slow_copy)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rot), cmocka_unit_test(test_mishaps),
+		cmocka_unit_test(test_beyond), cmocka_unit_test(test_replace), cmocka_unit_test(test_lost_place),
+		cmocka_unit_test(test_attach_detach), cmocka_unit_test(test_slow_copy)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ struct cost {
 	unsigned disks, reads, writes;
 };
 
-/* 1,000 overwrites of 4 KiB, each flushed, in `bitmap` mode, once all regions are marked: nothing but the rule's I/Os. */
+/* 1,000 overwrites of 4 KiB, each flushed, in `bitmap` mode, once all regions are marked: nothing but the rule's I/Os.
+ */
 static int overwrites(void *arg)
 {
 	const struct cost *cost = arg;
@@ -69,8 +70,9 @@ static int overwrites(void *arg)
 
 static void test_overwrites(void **state)
 {
-	static const struct cost costs[] = {{"stripe", 4, 0, 1}, {"mirror", 2, 0, 2}, {"mirror", 3, 0, 3}, {"raid10", 4, 0, 2},
-		{"raid10-far", 4, 0, 2}, {"raid5", 5, 2, 2}, {"raid6", 7, 3, 3}, {"raid50", 10, 2, 2}};
+	static const struct cost costs[] = {{"stripe", 4, 0, 1}, {"mirror", 2, 0, 2}, {"mirror", 3, 0, 3},
+		{"raid10", 4, 0, 2}, {"raid10-far", 4, 0, 2}, {"raid5", 5, 2, 2}, {"raid6", 7, 3, 3},
+		{"raid50", 10, 2, 2}};
 
 	for (size_t i = 0; i < array_count(costs); i++)
 		simulated(overwrites, (void *)&costs[i], i);
@@ -170,7 +172,10 @@ static int random_reads(void *arg)
 	return 0;
 }
 
-static void test_never(void **state) { simulated(never, NULL, 1); }
+static void test_never(void **state)
+{
+	simulated(never, NULL, 1);
+}
 static void test_full_rows(void **state)
 {
 	simulated(full_rows, (void *)"raid5", 1);
@@ -186,8 +191,8 @@ static void test_random_reads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_overwrites), cmocka_unit_test(test_never), cmocka_unit_test(test_full_rows),
-		cmocka_unit_test(test_random_reads)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_overwrites), cmocka_unit_test(test_never),
+		cmocka_unit_test(test_full_rows), cmocka_unit_test(test_random_reads)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

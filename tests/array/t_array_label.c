@@ -38,7 +38,8 @@ static void test_round_trip(void **state)
 	static const struct {
 		const char *layout;
 		unsigned disks;
-	} cases[] = {{"single", 1}, {"concat", 3}, {"raid10-far", 5}, {"raid5", 4}, {"raid60", 8}, {"mirrorx23", 46}, {"raid5x9", 45}};
+	} cases[] = {{"single", 1}, {"concat", 3}, {"raid10-far", 5}, {"raid5", 4}, {"raid60", 8}, {"mirrorx23", 46},
+		{"raid5x9", 45}};
 	struct label *in = malloc(sizeof *in), *out = malloc(sizeof *out);
 	uint8_t *bytes = malloc(LABEL_BYTES), *again = malloc(LABEL_BYTES);
 	struct error err = ERROR_INIT;
@@ -100,7 +101,8 @@ static void test_wild(void **state)
 		}
 		unsigned n = 1 + (unsigned)random_below(&r, 3);
 		while (n--)
-			bytes[8 + random_below(&r, random_below(&r, 4) ? 280 : 2560 + 6 * 48 - 8)] = favourites[random_below(&r, sizeof favourites)];
+			bytes[8 + random_below(&r, random_below(&r, 4) ? 280 : 2560 + 6 * 48 - 8)] =
+				favourites[random_below(&r, sizeof favourites)];
 		put_le32(bytes + LABEL_BYTES - 4, checksum_crc32c(bytes, LABEL_BYTES - 4));
 		int rc = label__unpack(bytes, l, &err);
 		assert_true(rc == 0 || rc == ERR_CORRUPT || rc == ERR_UNSUPPORTED);
@@ -161,7 +163,8 @@ static void test_copies(void **state)
 	must(label__store(d, l, true, &err), &err);
 	l->events = 8; /* slot A at both ends */
 	must(label__store(d, l, false, &err), &err);
-	const uint64_t at[4] = {LABEL_OFFSET, LABEL_OFFSET + LABEL_BYTES, label__back_offset(size), label__back_offset(size) + LABEL_BYTES};
+	const uint64_t at[4] = {LABEL_OFFSET, LABEL_OFFSET + LABEL_BYTES, label__back_offset(size),
+		label__back_offset(size) + LABEL_BYTES};
 	must(label__load(d, got, &ends, &err), &err);
 	assert_int_equal(got->events, 8);
 	assert_true(ends.front_good && ends.back_good);
@@ -184,8 +187,8 @@ static void test_copies(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_flipped), cmocka_unit_test(test_wild),
-		cmocka_unit_test(test_versions), cmocka_unit_test(test_copies)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_flipped),
+		cmocka_unit_test(test_wild), cmocka_unit_test(test_versions), cmocka_unit_test(test_copies)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

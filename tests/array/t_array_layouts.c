@@ -10,17 +10,28 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-	{"single", 1, 128 << 10, ARRAY_HOLE_LOG, 1},         {"concat", 3, 64 << 10, ARRAY_HOLE_LOG, 2},
-	{"stripe", 4, 128 << 10, ARRAY_HOLE_LOG, 3},         {"mirror", 2, 128 << 10, ARRAY_HOLE_LOG, 4},
-	{"mirror", 3, 4 << 10, ARRAY_HOLE_BITMAP, 5},        {"mirrorx2", 4, 64 << 10, ARRAY_HOLE_LOG, 6},
-	{"raid10", 5, 32 << 10, ARRAY_HOLE_LOG, 7},          {"raid10", 4, 128 << 10, ARRAY_HOLE_LOG, 8},
-	{"raid10-far", 4, 64 << 10, ARRAY_HOLE_LOG, 9},      {"raid10-offset", 3, 64 << 10, ARRAY_HOLE_LOG, 10},
-	{"raid01", 4, 64 << 10, ARRAY_HOLE_LOG, 11},         {"raid4", 4, 64 << 10, ARRAY_HOLE_LOG, 12},
-	{"raid5", 3, 4 << 10, ARRAY_HOLE_LOG, 13},           {"raid5", 4, 128 << 10, ARRAY_HOLE_LOG, 14},
-	{"raid5", 5, 64 << 10, ARRAY_HOLE_BITMAP, 15},       {"raid6", 4, 64 << 10, ARRAY_HOLE_LOG, 16},
-	{"raid6", 6, 16 << 10, ARRAY_HOLE_BITMAP, 17},       {"raid6", 8, 128 << 10, ARRAY_HOLE_LOG, 18},
-	{"raid50", 6, 64 << 10, ARRAY_HOLE_LOG, 19},         {"raid60", 8, 32 << 10, ARRAY_HOLE_LOG, 20},
-	{"raid5", 4, 4 << 20, ARRAY_HOLE_LOG, 21},           {"raid6", 5, 1 << 20, ARRAY_HOLE_BITMAP, 22},
+	{"single", 1, 128 << 10, ARRAY_HOLE_LOG, 1},
+	{"concat", 3, 64 << 10, ARRAY_HOLE_LOG, 2},
+	{"stripe", 4, 128 << 10, ARRAY_HOLE_LOG, 3},
+	{"mirror", 2, 128 << 10, ARRAY_HOLE_LOG, 4},
+	{"mirror", 3, 4 << 10, ARRAY_HOLE_BITMAP, 5},
+	{"mirrorx2", 4, 64 << 10, ARRAY_HOLE_LOG, 6},
+	{"raid10", 5, 32 << 10, ARRAY_HOLE_LOG, 7},
+	{"raid10", 4, 128 << 10, ARRAY_HOLE_LOG, 8},
+	{"raid10-far", 4, 64 << 10, ARRAY_HOLE_LOG, 9},
+	{"raid10-offset", 3, 64 << 10, ARRAY_HOLE_LOG, 10},
+	{"raid01", 4, 64 << 10, ARRAY_HOLE_LOG, 11},
+	{"raid4", 4, 64 << 10, ARRAY_HOLE_LOG, 12},
+	{"raid5", 3, 4 << 10, ARRAY_HOLE_LOG, 13},
+	{"raid5", 4, 128 << 10, ARRAY_HOLE_LOG, 14},
+	{"raid5", 5, 64 << 10, ARRAY_HOLE_BITMAP, 15},
+	{"raid6", 4, 64 << 10, ARRAY_HOLE_LOG, 16},
+	{"raid6", 6, 16 << 10, ARRAY_HOLE_BITMAP, 17},
+	{"raid6", 8, 128 << 10, ARRAY_HOLE_LOG, 18},
+	{"raid50", 6, 64 << 10, ARRAY_HOLE_LOG, 19},
+	{"raid60", 8, 32 << 10, ARRAY_HOLE_LOG, 20},
+	{"raid5", 4, 4 << 20, ARRAY_HOLE_LOG, 21},
+	{"raid6", 5, 1 << 20, ARRAY_HOLE_BITMAP, 22},
 };
 
 static bool is_redundant(const struct shape *s)
@@ -114,7 +125,8 @@ static int work_degraded(void *arg)
 	world_check_all(&w);
 	for (unsigned i = 0; i < st->member_count; i++)
 		if (st->members[i].state == ARRAY_MEMBER_FAULTED) {
-			must(array_replace(w.array, i, (struct disk *)st->members[i].disk, false, NULL, NULL, &err), &err);
+			must(array_replace(w.array, i, (struct disk *)st->members[i].disk, false, NULL, NULL, &err),
+				&err);
 			world_work(&w, 20);
 		}
 	array_status_get(w.array, st);
@@ -134,7 +146,8 @@ static int work_degraded(void *arg)
 static void test_work(void **state)
 {
 	for (size_t i = 0; i < array_count(shapes); i++) {
-		print_message("%s over %u disks, chunk %llu\n", shapes[i].layout, shapes[i].disks, (unsigned long long)shapes[i].chunk);
+		print_message("%s over %u disks, chunk %llu\n", shapes[i].layout, shapes[i].disks,
+			(unsigned long long)shapes[i].chunk);
 		simulated(work_and_reopen, (void *)&shapes[i], shapes[i].seed);
 	}
 }
@@ -142,7 +155,8 @@ static void test_work(void **state)
 static void test_degraded(void **state)
 {
 	for (size_t i = 0; i < array_count(shapes); i++) {
-		print_message("%s over %u disks, chunk %llu\n", shapes[i].layout, shapes[i].disks, (unsigned long long)shapes[i].chunk);
+		print_message("%s over %u disks, chunk %llu\n", shapes[i].layout, shapes[i].disks,
+			(unsigned long long)shapes[i].chunk);
 		simulated(work_degraded, (void *)&shapes[i], shapes[i].seed);
 	}
 }

@@ -17,7 +17,8 @@ static void hand_run(void *arg)
 
 	random_seed(&r, h->seed);
 	for (unsigned i = 0; i < 400 && !h->failed; i++) {
-		uint64_t n = (1 + random_below(&r, random_below(&r, 8) ? 32 : 1024)) * 512, at = random_below(&r, (h->bytes - n) / 512) * 512;
+		uint64_t n = (1 + random_below(&r, random_below(&r, 8) ? 32 : 1024)) * 512,
+			 at = random_below(&r, (h->bytes - n) / 512) * 512;
 
 		if (random_below(&r, 2)) {
 			random_fill(&r, h->copy + at, n);
@@ -58,7 +59,8 @@ static void together(const char *layout, unsigned disks, bool degraded)
 	for (unsigned i = 0; i < 6; i++) {
 		uint64_t bytes = w.size / 6 / 512 * 512;
 
-		hands[i] = (struct hand){.w = &w, .from = i * bytes, .bytes = bytes, .seed = i + 1, .copy = calloc(1, bytes)};
+		hands[i] = (struct hand){
+			.w = &w, .from = i * bytes, .bytes = bytes, .seed = i + 1, .copy = calloc(1, bytes)};
 		must(os_thread_create(&threads[i], "hand", hand_run, &hands[i], &err), &err);
 	}
 	if (degraded) /* rebuilt under their hands */
@@ -81,15 +83,27 @@ static void together(const char *layout, unsigned disks, bool degraded)
 	world_free(&w);
 }
 
-static void test_raid5(void **state) { together("raid5", 4, false); }
-static void test_raid6_rebuilt(void **state) { together("raid6", 5, true); }
-static void test_raid10_rebuilt(void **state) { together("raid10", 4, true); }
-static void test_far(void **state) { together("raid10-far", 3, false); }
+static void test_raid5(void **state)
+{
+	together("raid5", 4, false);
+}
+static void test_raid6_rebuilt(void **state)
+{
+	together("raid6", 5, true);
+}
+static void test_raid10_rebuilt(void **state)
+{
+	together("raid10", 4, true);
+}
+static void test_far(void **state)
+{
+	together("raid10-far", 3, false);
+}
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_raid5), cmocka_unit_test(test_raid6_rebuilt), cmocka_unit_test(test_raid10_rebuilt),
-		cmocka_unit_test(test_far)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_raid5), cmocka_unit_test(test_raid6_rebuilt),
+		cmocka_unit_test(test_raid10_rebuilt), cmocka_unit_test(test_far)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

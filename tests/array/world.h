@@ -63,8 +63,11 @@ static inline void world_create(struct world *w, const char *layout, uint64_t ch
 {
 	struct error err = ERROR_INIT;
 
-	must(array_create(&(struct array_create_options){.name = "tank", .layout = layout, .chunk_bytes = chunk, .hole = hole},
-			  w->disks, w->count, &err), &err);
+	must(array_create(
+		     &(struct array_create_options){
+			     .name = "tank", .layout = layout, .chunk_bytes = chunk, .hole = hole},
+		     w->disks, w->count, &err),
+		&err);
 }
 
 /* The disks in any order. */
@@ -136,13 +139,17 @@ static inline void world_check(struct world *w, uint64_t offset, uint64_t length
 
 			while (w->buffer[at] == w->copy[offset + at])
 				at++;
-			fail_msg("byte %llu is %02x, should be %02x", (unsigned long long)(offset + at), w->buffer[at], w->copy[offset + at]);
+			fail_msg("byte %llu is %02x, should be %02x", (unsigned long long)(offset + at), w->buffer[at],
+				w->copy[offset + at]);
 		}
 		offset += n;
 		length -= n;
 	}
 }
-static inline void world_check_all(struct world *w) { world_check(w, 0, w->size); }
+static inline void world_check_all(struct world *w)
+{
+	world_check(w, 0, w->size);
+}
 
 static inline void world_flush(struct world *w)
 {
@@ -180,7 +187,11 @@ static inline void world_work(struct world *w, unsigned operations)
 		case 2:
 			os_sleep_ns(random_below(&w->random, 2000000000));
 			break;
-		case 3: case 4: case 5: case 6: case 7:
+		case 3:
+		case 4:
+		case 5:
+		case 6:
+		case 7:
 			world_check(w, offset, length);
 			break;
 		default:

@@ -53,8 +53,10 @@ static void test_there_and_back(void **state)
 
 	for (unsigned i = 0; i < 3 << 20; i++)
 		out[i] = (uint8_t)(i * 7 + i / 4096);
-	must(spindle_array_create(&(struct spindle_array_options){.name = "tank", .layout = "raid5", .chunk_bytes = 65536}, b->disks, DISKS, &err),
-	     &err);
+	must(spindle_array_create(
+		     &(struct spindle_array_options){.name = "tank", .layout = "raid5", .chunk_bytes = 65536}, b->disks,
+		     DISKS, &err),
+		&err);
 	must(spindle_array_open("tank", b->disks, DISKS, 0, &b->array, &err), &err);
 	assert_int_equal(spindle_array_sector(b->array), 512);
 	must(spindle_array_write(b->array, 512 * 3, out, 3 << 20, &err), &err);
@@ -160,7 +162,9 @@ static void test_threads(void **state)
 	struct caller callers[4];
 	pthread_t threads[4];
 
-	must(spindle_array_create(&(struct spindle_array_options){.name = "t", .layout = "raid6"}, b->disks, DISKS, &err), &err);
+	must(spindle_array_create(
+		     &(struct spindle_array_options){.name = "t", .layout = "raid6"}, b->disks, DISKS, &err),
+		&err);
 	must(spindle_array_open("t", b->disks, DISKS, 0, &b->array, &err), &err);
 	for (unsigned i = 0; i < 4; i++) {
 		callers[i] = (struct caller){.array = b->array, .from = i * (1u << 20)};
@@ -177,7 +181,8 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_there_and_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refusals, setup, teardown), cmocka_unit_test_setup_teardown(test_threads, setup, teardown)};
+		cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
