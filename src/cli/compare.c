@@ -31,7 +31,7 @@ enum {
 static const struct cli_option options[] = {
 	{OPTION_MODEL, "model", 0, "NAME:N", "N memory disks that behave like this model (may be repeated)"},
 	{OPTION_CLOCK, "clock", 0, "WHICH", "virtual (predicted), real (measured) or both"},
-	{OPTION_LAYOUTS, "layouts", 0, "A,B", "single stripe mirror raid10[-far] raid4 raid5 raid6 raid50 raid60 raid5xG …"},
+	{OPTION_LAYOUTS, "layouts", 0, "A,B", "single stripe mirror raid10[-far] raid4 raid5 raid6 raid50 raid5xG …"},
 	{OPTION_STACKS, "stacks", 0, "A,B", "storage systems to compare: array"},
 	{OPTION_TESTS, "tests", 0, "A,B", "write rewrite read reread randread randwrite randread-128k …"},
 	{OPTION_PRESET, "preset", 0, "NAME", "tests of a classic tool: dd iozone bonnie vm database nfs quick"},
