@@ -118,7 +118,7 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *la
 	bool parity = strncmp(layout, "raid4", 5) == 0 || strncmp(layout, "raid5", 5) == 0 || strncmp(layout, "raid6", 5) == 0;
 	o->log_disk = parity && o->hole == ARRAY_HOLE_LOG && random_below(&r, 6) == 0;
 	o->noise = random_below(&r, 3) == 0;
-	o->stream = random_below(&r, 24) == 0;
+	o->stream = random_below(&r, 16) == 0;
 	o->threads = 1 + (unsigned)random_below(&r, THREADS_MAX);
 	o->steps = 8 + (unsigned)random_below(&r, 40);
 	o->generations = 2 + (unsigned)random_below(&r, 2);
@@ -477,7 +477,7 @@ static void place_draw(struct worker *k, uint64_t *ret_first, uint64_t *ret_coun
 {
 	struct world *w = k->world;
 	struct random *r = &k->random;
-	const struct zone *z = &w->zones[random_below(r, min_of(w->zone_count, 3u))];
+	const struct zone *z = &w->zones[random_below(r, w->zone_count)];
 	uint64_t chunk = w->layout.chunk_bytes / SECTOR, row = w->row_sectors, first, count;
 	switch (random_below(r, 8)) {
 	case 0: /* full rows */
@@ -521,6 +521,37 @@ static void do_stream(struct worker *k)
 		do_write(k, z->first + s, min_of((uint64_t)BUFFER_BYTES / SECTOR, z->count - s));
 }
 
+/* Reads on and on, as what is read ahead wants it, while others write there. */
+static void do_scan(struct worker *k)
+{
+	struct world *w = k->world;
+	const struct zone *z = &w->zones[random_below(&k->random, w->zone_count)];
+	uint64_t step = w->alignment * (1 + random_below(&k->random, 32)), end = z->first + min_of(z->count, 64 * step);
+	for (uint64_t s = z->first; s < end && !worker_done(w); s += step) {
+		w->result->reads++;
+		read_compare(w, "while it scans", k->buffer, s, min_of(step, end - s), false, false);
+		if (random_below(&k->random, 8) == 0)
+			os_sleep_ns(random_below(&k->random, 500000));
+	}
+}
+
+/* Streams over what small writes, just made safe, left behind: what goes by the log and what goes past it meet. */
+static void do_streams(struct worker *k)
+{
+	struct world *w = k->world;
+	const struct zone *z = &w->zones[w->zone_count - 1];
+	for (unsigned round = 0; round < 3 && !worker_done(w); round++) {
+		do_stream(k);
+		do_flush(w);
+		for (unsigned i = 0; i < 6 && !worker_done(w); i++) {
+			uint64_t at = z->count - 1 - random_below(&k->random, z->count / 4);
+			do_write(k, z->first + round_down_u64(at, w->alignment), w->alignment);
+		}
+		if (round < 2)
+			do_flush(w);
+	}
+}
+
 static void worker_step(struct worker *k)
 {
 	struct world *w = k->world;
@@ -528,6 +559,8 @@ static void worker_step(struct worker *k)
 	place_draw(k, &first, &count);
 	if (draw < 55) {
 		do_write(k, first, count);
+	} else if (draw < 58) {
+		do_scan(k);
 	} else if (draw < 75) {
 		w->result->reads++;
 		read_compare(w, "while it runs", k->buffer, first, count, false, false);
@@ -548,7 +581,7 @@ static void worker_run(void *arg)
 {
 	struct worker *k = arg;
 	if (k->world->o->stream && k->index == 0)
-		do_stream(k);
+		do_streams(k);
 	for (unsigned i = 0; i < k->world->o->steps && !worker_done(k->world); i++)
 		worker_step(k);
 }
@@ -730,6 +763,8 @@ static void bring_back(struct world *w)
 static void arm(struct world *w, unsigned generation)
 {
 	uint64_t spread = (uint64_t)w->o->threads * w->o->steps * (4 + w->layout.disks / 2);
+	if (w->o->stream)
+		spread *= 4;
 	uint64_t at = 1 + random_below(&w->random, spread);
 	if (generation == 0 && w->o->cut)
 		at = w->o->cut;

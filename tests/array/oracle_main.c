@@ -1,7 +1,7 @@
 /*
  * array-oracle: runs the oracle over seeds, or replays one.
  *
- *   array-oracle --seeds 1..1000 [--layout raid5] [--plan power] [--seconds 60]
+ *   array-oracle --seeds 1..1000 [--layout raid5] [--plan power] [--seconds 60] [--go-on]
  *   array-oracle --seed 17 --layout raid5 --plan lose --cut 123 --loud
  *   array-oracle --seed 17 --layout raid5 --plan power --each      every operation in turn loses power (or fails)
  *
@@ -162,7 +162,8 @@ static int run_seed(void *arg, struct oracle_note *note)
 		for (unsigned plan = 0; plan < ORACLE_PLANS && (rc == 0 || q->go_on); plan++) {
 			if (q->plan ? strcmp(q->plan, oracle_plan_names[plan]) != 0 : plan == ORACLE_FAULT)
 				continue;
-			if (!q->plan && plan != ORACLE_POWER && !oracle_is_redundant(layout))
+			/* Without redundancy nothing is promised of a member that goes. */
+			if (plan != ORACLE_POWER && plan != ORACLE_FAULT && !oracle_is_redundant(layout))
 				continue;
 			struct oracle_options o = options_for(q, layout, (enum oracle_plan)plan);
 			int one = q->each ? run_each(o, note, q->go_on) : oracle_run_noted(&o, note);
