@@ -625,6 +625,19 @@ static int check_clean(struct world *w, const char *when, bool repair)
 	return 0;
 }
 
+/* After a failure only: looking changes what happens next. */
+static void say_labels(const struct world *w)
+{
+	for (unsigned i = 0; w->o->loud && i < w->body_count; i++) {
+		struct array_label_facts f = {0};
+		struct error why = ERROR_INIT;
+		int rc = array_label_read(w->bodies[i].disk, &f, &why);
+		say(w, "disk%u%s: member %u, events %llu, front %s, back %s %s", i, w->bodies[i].away ? " (away)" : "", f.index,
+			(unsigned long long)f.events, f.front_good ? "good" : "damaged", f.back_good ? "good" : "damaged",
+			rc ? why.text : "");
+	}
+}
+
 /* Opens what the last cut left. Sometimes power goes during that, too: then again. */
 static int recover(struct world *w, bool may_cut)
 {
@@ -638,6 +651,8 @@ static int recover(struct world *w, bool may_cut)
 		say(w, "opened: %s", rc ? why.text : "good");
 		bool is_cut = w->power.is_cut;
 		w->power.cut_at = 0;
+		if (rc != 0 && !is_cut)
+			say_labels(w);
 		if (rc != 0 && !is_cut)
 			return w->errors_allowed ? rc : world_fail(w, "it does not open: %s: %s", error_name(rc), why.text);
 		if (!is_cut)
@@ -653,6 +668,8 @@ static int recover(struct world *w, bool may_cut)
 
 static int recovered_compare(struct world *w, const char *when)
 {
+	if (w->expect_healthy && w->status->state != ARRAY_HEALTHY)
+		say_labels(w);
 	if (w->expect_healthy && w->status->state != ARRAY_HEALTHY)
 		return world_fail(w, "%s: all disks are there and sound, but the array is %s", when,
 			array_state_names[w->status->state]);
