@@ -484,30 +484,75 @@ static bool label_of_key(struct array *a, unsigned key, struct label *l, struct 
 	return true;
 }
 
-/* Stores labels on all that are there. Returns the first key that failed + 1, 0 when none did, or ERR_MEMORY. */
-static int labels_write(struct array *a, bool all, struct error *err, int *ret_status)
+/* Packs the labels of all that are there, by key. With the lock held. */
+static void labels_pack(struct array *a, struct label *l, uint8_t *bytes, bool *want, uint64_t *back)
 {
-	scoped_free struct label *l = malloc(sizeof *l);
-	int failed = 0;
-
-	if (!l)
-		return error_set(err, ERR_MEMORY, "out of memory for a label");
-	os_mutex_lock(&a->lock);
 	for (unsigned key = 0; key < 2 * (a->member_count + 1); key++) {
 		struct disk *d;
 
-		if (!label_of_key(a, key, l, &d))
+		want[key] = label_of_key(a, key, l, &d);
+		if (!want[key])
 			continue;
-		os_mutex_unlock(&a->lock);
-		int rc = label__store(d, l, all, err);
-		os_mutex_lock(&a->lock);
-		if (rc && !failed) {
-			failed = (int)key + 1;
-			*ret_status = rc;
-		}
+		label__pack(l, bytes + (size_t)key * LABEL_BYTES);
+		back[key] = label__back_offset(l->disk_bytes);
 	}
+}
+
+/* One slot at both ends of all disks at once, durably. Keeps the first failure: its key + 1. */
+static int labels_slot_write(
+	struct io *io, uint8_t *bytes, bool *want, const uint64_t *back, unsigned slot, int *failed, int *ret_status)
+{
+	int status[2 * (LAYOUT_DISKS_MAX + 1)];
+
+	io__reset(io);
+	for (unsigned key = 0; key < 2 * io->road_count; key++)
+		for (unsigned end = 0; end < 2 && want[key]; end++)
+			io__piece(io, key, (end ? back[key] : LABEL_OFFSET) + slot * LABEL_BYTES,
+				bytes + (size_t)key * LABEL_BYTES, LABEL_BYTES, 0);
+	int rc = io__run(io, DISK_WRITE);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < io->piece_count && rc; i++)
+		if (io->pieces[i].status) {
+			want[io->pieces[i].key] = false;
+			*ret_status = *failed ? *ret_status : io->pieces[i].status;
+			*failed = *failed ? *failed : io->pieces[i].key + 1;
+		}
+	rc = io__flush(io, want, status);
+	for (unsigned key = 0; key < 2 * io->road_count && !rc; key++)
+		if (status[key]) {
+			*ret_status = *failed ? *ret_status : status[key];
+			*failed = *failed ? *failed : (int)key + 1;
+		}
+	return rc;
+}
+
+/*
+ * Stores labels on all that are there: the slot of the event count, and then (all) the other one, so that there is a
+ * good one at any time. Returns the first key that failed + 1, 0 when none did, or ERR_MEMORY.
+ */
+static int labels_write(struct array *a, bool all, struct error *err, int *ret_status)
+{
+	bool want[2 * (LAYOUT_DISKS_MAX + 1)] = {false};
+	uint64_t back[2 * (LAYOUT_DISKS_MAX + 1)];
+	scoped_free struct label *l = malloc(sizeof *l);
+	scoped_free uint8_t *bytes = aligned_alloc(DISK_BUFFER_ALIGN, (size_t)2 * (a->member_count + 1) * LABEL_BYTES);
+	struct io *io = io__get(a, err);
+	int failed = 0, rc = 0;
+
+	if (!l || !bytes || !io) {
+		io__put(a, io);
+		return error_set(err, ERR_MEMORY, "out of memory for a label");
+	}
+	os_mutex_lock(&a->lock);
+	unsigned slot = a->label.events % 2;
+	io__roads(a, io);
+	labels_pack(a, l, bytes, want, back);
 	os_mutex_unlock(&a->lock);
-	return failed;
+	for (unsigned i = 0; i < (all ? 2 : 1) && !rc; i++)
+		rc = labels_slot_write(io, bytes, want, back, (slot + i) % 2, &failed, ret_status);
+	io__put(a, io);
+	return rc ? error_set(err, rc, "out of memory for a label") : failed;
 }
 
 void array__labels_settle(struct array *a)

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define BUFFER_SHARE 64u
+#define BUFFER_BYTES_LEAST (8 * MIB)
 #define ROW_SLOTS_BYTES_MAX (16u << 20)
 #define COPY_UNDER_LOCK_BYTES (32u << 10)
 #define SMALL_POOL_BYTES (16u << 20) /* below, pages are touched as they are used */
@@ -29,7 +31,9 @@ static unsigned hash_of(const struct array *a, uint64_t row)
 
 static uint64_t pool_bytes(const struct array *a)
 {
-	uint64_t want = max_of(a->tuning.buffer_bytes, (uint64_t)8 * a->slot_bytes);
+	/* A buffer that holds much of a small array would make a cache of it and tell nothing of its disks. */
+	uint64_t fair = max_of(a->size_bytes / BUFFER_SHARE, BUFFER_BYTES_LEAST);
+	uint64_t want = max_of(min_of(a->tuning.buffer_bytes, fair), (uint64_t)8 * a->slot_bytes);
 	uint64_t all = round_up_u64(a->size_bytes, a->slot_bytes);
 
 	return round_down_u64(min_of(want, all), a->slot_bytes);
@@ -194,6 +198,39 @@ void buffer__guard(struct array *a, uint64_t row)
 	while (b->writing || buffer__in_care(a, row))
 		row_wait(a, b);
 	b->guards++;
+}
+
+static bool rows_stand(struct array *a, uint64_t first, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		const struct buf_row *b = buffer__find(a, first + i);
+
+		if ((b && b->writing) || buffer__in_care(a, first + i))
+			return false;
+	}
+	return true;
+}
+
+bool buffer__guard_rows(struct array *a, uint64_t first, uint64_t count)
+{
+	while (!rows_stand(a, first, count))
+		array__wait(a);
+	for (uint64_t i = 0; i < count; i++) {
+		struct buf_row *b = buffer__get(a, first + i);
+
+		if (b) {
+			b->guards++;
+			continue;
+		}
+		while (i-- > 0) { /* the writers need the objects more */
+			b = buffer__find(a, first + i);
+			b->guards--;
+			buffer__tidy(a, b);
+		}
+		array__settle(a);
+		return false;
+	}
+	return true;
 }
 
 void buffer__unguard(struct array *a, uint64_t row)

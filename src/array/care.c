@@ -7,7 +7,7 @@
  * A rebuild goes up by rows: below `rebuilt_rows` the new disk is read and written like any other, above it is left
  * alone, since the rebuild will come by. While the disk that is replaced can still be read, it stays in use as the
  * *source*: it is read above and written everywhere, so nothing of the redundancy is given up, and even layouts without
- * any can replace a disk. How far it came is in the labels about every 2 seconds or 1 %; array_open finds it there and
+ * any can replace a disk. How far it came is in the labels every 2 seconds; array_open finds it there and
  * array_rebuild goes on.
  */
 #include "care.h"
@@ -107,7 +107,7 @@ static int rebuild_note(struct array *a, unsigned index, uint64_t rows, struct e
 static int rebuild_walk(struct array *a, unsigned index, array_progress *progress, void *arg, struct error *err)
 {
 	struct member *m = &a->members[index];
-	uint64_t noted_ns = os_now_ns(), noted_row = m->rebuilt_rows;
+	uint64_t noted_ns = os_now_ns();
 	struct pass p;
 	int rc = pass__open(&p, a, PASS_REBUILD, err);
 
@@ -127,12 +127,10 @@ static int rebuild_walk(struct array *a, unsigned index, array_progress *progres
 			os_mutex_unlock(&a->lock);
 		}
 		buffer__care_end(a);
-		bool due = os_now_ns() - noted_ns >= PROGRESS_NS ||
-			   row + n - noted_row >= max_of(a->row_count / 100, p.unit_rows * 4);
+		bool due = os_now_ns() - noted_ns >= PROGRESS_NS;
 		if (!rc && due) {
 			rc = rebuild_note(a, index, row + n, err);
 			noted_ns = os_now_ns();
-			noted_row = row + n;
 		}
 		if (!rc && progress && !progress(arg, min_of((row + n) * a->row_bytes, a->size_bytes), a->size_bytes))
 			rc = error_set(err, ERR_INTERRUPTED,
@@ -333,7 +331,6 @@ int array_attach(struct array *a, struct disk *disk, bool force, array_progress 
 	if (rc)
 		return rc;
 	buffer__care_begin(a, 0, a->row_count);
-	read__drain(a);
 	os_mutex_lock(&a->lock);
 	while (a->map_busy || a->flushing || a->labels_writing)
 		array__wait(a);
@@ -371,7 +368,6 @@ int array_detach(struct array *a, unsigned index, struct error *err)
 	if (rc)
 		return rc;
 	buffer__care_begin(a, 0, a->row_count);
-	read__drain(a);
 	os_mutex_lock(&a->lock);
 	while (a->map_busy || a->flushing || a->labels_writing)
 		array__wait(a);
@@ -383,6 +379,7 @@ int array_detach(struct array *a, unsigned index, struct error *err)
 	os_mutex_unlock(&a->lock);
 	rc = array__labels_store(a, true, err);
 	buffer__care_end(a);
+	read__drain(a); /* with the rows free again: a reader may be waiting for one */
 	if (!rc && gone)
 		array_label_clear(gone, NULL, NULL);
 	return rc;

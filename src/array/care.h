@@ -19,6 +19,15 @@ struct pass_row {
 	struct layout_row lr;
 	uint8_t *columns[LAYOUT_WIDTH_MAX];
 };
+/* One range that lies whole in one chunk, and its copies. */
+struct copies {
+	struct pass_row *row;
+	uint64_t offset_bytes, length;
+	unsigned count;
+	struct layout_place at[LAYOUT_WIDTH_MAX];
+	bool tried[LAYOUT_WIDTH_MAX], good[LAYOUT_WIDTH_MAX];
+	uint8_t *bytes[LAYOUT_WIDTH_MAX];
+};
 struct pass {
 	struct array *array;
 	enum pass_kind kind;
@@ -30,6 +39,8 @@ struct pass {
 	uint64_t slice;   /* so much of a chunk at a time */
 	uint64_t unit_rows;
 	struct pass_row *rows;
+	struct copies *parts; /* as many as the buffer holds all copies of */
+	size_t parts_room;
 	bool lost; /* some row of the slice just became so */
 	struct array_check_result result;
 };
@@ -37,5 +48,12 @@ int pass__open(struct pass *p, struct array *a, enum pass_kind kind, struct erro
 void pass__close(struct pass *p);
 /* Rows that nobody else changes meanwhile. */
 int pass__rows(struct pass *p, uint64_t first, uint64_t count, struct error *err);
+
+/* Between pass.c and pass_copies.c. */
+int pass__copies(struct pass *p, unsigned row_count, struct error *err);
+void pass__mismatch(struct pass *p, uint64_t row, int member, uint64_t at);
+int pass__read(struct pass *p, void (*failed)(struct pass *p, const struct piece *piece), struct error *err);
+int pass__write(struct pass *p, struct error *err);
+int pass__lost_note(struct pass *p, struct error *err); /* the map says lost of what is about to be poisoned */
 
 #endif

@@ -124,6 +124,9 @@ struct io {
 	struct part *parts;
 	size_t part_count, part_room;
 	uint32_t *planned; /* pieces of this read by member */
+	struct together *together;
+	size_t together_count, together_room;
+	uint64_t guard_first, guard_count;
 	struct log_entry *log_entries;
 	size_t log_entry_room;
 	uint8_t *log_header;
@@ -412,6 +415,9 @@ void buffer__written(struct array *a, struct buf_row *b);        /* its bytes ar
 bool buffer__row_free(struct array *a, const struct buf_row *b); /* nobody has it: it may be written */
 void buffer__guard(struct array *a, uint64_t row);               /* shared: it is not written meanwhile */
 void buffer__unguard(struct array *a, uint64_t row);
+/* All of them, when all are free: never some while it waits for others. With the lock held, which it may let go. False:
+ * there are not enough row objects. */
+bool buffer__guard_rows(struct array *a, uint64_t first, uint64_t count);
 void buffer__seize(struct array *a, uint64_t row); /* exclusive */
 void buffer__unseize(struct array *a, uint64_t row);
 void buffer__care_begin(struct array *a, uint64_t first, uint64_t end); /* many rows, exclusive */
@@ -490,6 +496,14 @@ int read__targets(struct array *a, const struct target *targets, unsigned count,
 int read__recover(struct array *a, struct io *io, uint64_t row, unsigned column, uint64_t lo, uint64_t hi, uint8_t *to,
 	uint64_t bad, struct error *err);
 void read__drain(struct array *a); /* reads that began before are over: no pointer to a disk is held any more */
+
+/* together.c: missing parts of a long read from what the read brings anyhow. In this order: */
+#define TOGETHER 0x80000000u                          /* in the tag of a piece: its number in io.together */
+bool together__guard(struct array *a, struct io *io); /* with the lock held, which it may let go: rows stand still */
+void together__plan(struct array *a, struct io *io);  /* with the lock held, after parts have their places */
+void together__failed(struct io *io, uint32_t tag);
+void together__finish(struct array *a, struct io *io); /* parts that were recovered are PART_DONE */
+void together__unguard(struct array *a, struct io *io);
 
 /* ahead.c */
 int ahead__open(struct array *a, struct error *err);

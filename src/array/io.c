@@ -46,6 +46,7 @@ void io__close(struct io *io)
 	free(io->scratch);
 	free(io->parts);
 	free(io->planned);
+	free(io->together);
 	free(io->log_entries);
 	free(io->log_header);
 	free(io);

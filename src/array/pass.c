@@ -28,11 +28,13 @@ int pass__open(struct pass *p, struct array *a, enum pass_kind kind, struct erro
 		(uint64_t)1, min_of(DISK_PIECE_BYTES / p->slice * l->groups, p->buffer_room / (per_row * p->slice)));
 	p->unit_rows = min_of(p->unit_rows, (uint64_t)PASS_ROWS);
 	p->io = io__get(a, err);
+	p->parts_room = l->parity ? 0 : p->buffer_room / (l->copies * p->slice);
+	p->parts = p->parts_room ? calloc(p->parts_room, sizeof *p->parts) : NULL;
 	p->buffer = aligned_alloc(DISK_BUFFER_ALIGN, p->buffer_room);
 	p->rows = calloc(PASS_ROWS, sizeof *p->rows);
 	p->made[0] = aligned_alloc(DISK_BUFFER_ALIGN, p->slice);
 	p->made[1] = aligned_alloc(DISK_BUFFER_ALIGN, p->slice);
-	if (!p->io || !p->buffer || !p->rows || !p->made[0] || !p->made[1]) {
+	if (!p->io || (p->parts_room && !p->parts) || !p->buffer || !p->rows || !p->made[0] || !p->made[1]) {
 		pass__close(p);
 		return error_set(err, ERR_MEMORY, "array %s: out of memory for going over its rows", a->label.name);
 	}
@@ -44,11 +46,12 @@ void pass__close(struct pass *p)
 	io__put(p->array, p->io);
 	free(p->buffer);
 	free(p->rows);
+	free(p->parts);
 	free(p->made[0]);
 	free(p->made[1]);
 }
 
-static void mismatch_note(struct pass *p, uint64_t row, int member, uint64_t at)
+void pass__mismatch(struct pass *p, uint64_t row, int member, uint64_t at)
 {
 	struct array_check_result *r = &p->result;
 
@@ -63,7 +66,7 @@ static void mismatch_note(struct pass *p, uint64_t row, int member, uint64_t at)
 	}
 }
 
-static int pass_read(struct pass *p, void (*failed)(struct pass *p, const struct piece *piece), struct error *err)
+int pass__read(struct pass *p, void (*failed)(struct pass *p, const struct piece *piece), struct error *err)
 {
 	int count = p->io->piece_count || p->io->no_memory ? io__run(p->io, DISK_READ) : 0;
 
@@ -77,7 +80,7 @@ static int pass_read(struct pass *p, void (*failed)(struct pass *p, const struct
 	return 0;
 }
 
-static int pass_write(struct pass *p, struct error *err)
+int pass__write(struct pass *p, struct error *err)
 {
 	int count = p->io->piece_count || p->io->no_memory ? io__run(p->io, DISK_WRITE) : 0;
 
@@ -286,7 +289,7 @@ static int row_check(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t h
 		return 0;
 	int column = column_at_fault(p, r, bytes);
 	if (!r->mismatch)
-		mismatch_note(p, r->row, column >= 0 ? (int)r->lr.disk[column] : -1,
+		pass__mismatch(p, r->row, column >= 0 ? (int)r->lr.disk[column] : -1,
 			p->array->label.data_offset + r->lr.offset_bytes + lo);
 	r->mismatch = true;
 	if (p->kind != PASS_REPAIR)
@@ -326,7 +329,7 @@ static int row_rebuild(struct pass *p, struct pass_row *r, uint64_t lo, uint64_t
 }
 
 /* The map says lost of what is about to be poisoned. */
-static int lost_note(struct pass *p, struct error *err)
+int pass__lost_note(struct pass *p, struct error *err)
 {
 	struct array *a = p->array;
 	struct io *io = io__get(a, err);
@@ -351,7 +354,7 @@ static int slice_parity(struct pass *p, unsigned count, uint64_t lo, uint64_t hi
 		for (unsigned i = 0; i < count; i++)
 			if (p->rows[i].wanted)
 				row_reads(p, i, lo, hi);
-		rc = pass_read(p, column_failed, err);
+		rc = pass__read(p, column_failed, err);
 		if (rc)
 			return rc;
 		/* When the source failed, the others were not read yet. */
@@ -375,8 +378,8 @@ static int slice_parity(struct pass *p, unsigned count, uint64_t lo, uint64_t hi
 			rc = row_check(p, r, lo, hi, err);
 	}
 	if (!rc && p->lost && p->kind == PASS_REBUILD)
-		rc = lost_note(p, err);
-	return rc ? rc : pass_write(p, err);
+		rc = pass__lost_note(p, err);
+	return rc ? rc : pass__write(p, err);
 }
 
 static void rows_prepare(struct pass *p, uint64_t first, unsigned count)
@@ -408,175 +411,6 @@ static void rows_prepare(struct pass *p, uint64_t first, unsigned count)
 			at += p->slice;
 		}
 	}
-}
-
-/* --- copies ----------------------------------------------------------------------------------- */
-
-/* One range that lies whole in one chunk: its copies. */
-struct copies {
-	unsigned count;
-	struct layout_place at[LAYOUT_WIDTH_MAX];
-	bool good[LAYOUT_WIDTH_MAX];
-	uint8_t *bytes[LAYOUT_WIDTH_MAX];
-};
-
-static void copies_find(const struct array *a, uint64_t offset, uint64_t *length, struct copies *ret)
-{
-	const struct layout *l = &a->layout;
-
-	ret->count = l->copies;
-	if (l->kind == LAYOUT_CONCAT) {
-		uint64_t run;
-
-		layout_place_concat(l, offset, &ret->at[0], &run);
-		*length = min_of(*length, run);
-		return;
-	}
-	*length = min_of(*length, l->chunk_bytes - offset % l->chunk_bytes);
-	for (unsigned i = 0; i < l->copies; i++) {
-		layout_place(l, offset / l->chunk_bytes, i, &ret->at[i]);
-		ret->at[i].offset_bytes += offset % l->chunk_bytes;
-	}
-}
-
-/* The copy that most others equal; the first one when there is no most. */
-static unsigned copies_judge(const struct copies *c, uint64_t bytes, bool *ret_same, int *ret_at_fault)
-{
-	unsigned best = UINT32_MAX, best_votes = 0, good = 0, dissent = 0;
-
-	for (unsigned i = 0; i < c->count; i++) {
-		unsigned votes = 0;
-
-		if (!c->good[i])
-			continue;
-		good++;
-		for (unsigned k = 0; k < c->count; k++)
-			votes += c->good[k] && !memcmp(c->bytes[i], c->bytes[k], bytes);
-		if (votes > best_votes) {
-			best = i;
-			best_votes = votes;
-		}
-	}
-	*ret_same = best_votes == good;
-	*ret_at_fault = -1;
-	for (unsigned i = 0; i < c->count && 2 * best_votes > good; i++)
-		if (c->good[i] && memcmp(c->bytes[i], c->bytes[best], bytes)) {
-			dissent++;
-			*ret_at_fault = (int)c->at[i].disk;
-		}
-	if (dissent > 1)
-		*ret_at_fault = -1;
-	return best;
-}
-
-static void copy_failed(struct pass *p, const struct piece *piece)
-{
-	p->result.unreadable_chunks++;
-}
-
-static int copies_read(
-	struct pass *p, struct copies *c, uint64_t row, uint64_t bytes, bool only_others, struct error *err)
-{
-	struct array *a = p->array;
-
-	io__reset(p->io);
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct road *road = &p->io->roads[c->at[i].disk];
-
-		c->bytes[i] = p->buffer + i * p->slice;
-		c->good[i] = road_reads(road, row) && !(only_others && c->at[i].disk == p->member && !road->source);
-		if (c->good[i])
-			io__piece(p->io, c->at[i].disk * 2 + road_reads_source(road, row),
-				a->label.data_offset + c->at[i].offset_bytes, c->bytes[i], bytes, i);
-	}
-	int rc = pass_read(p, copy_failed, err);
-	for (size_t i = 0; i < p->io->piece_count && !rc; i++)
-		if (p->io->pieces[i].status)
-			c->good[p->io->pieces[i].tag] = false;
-	return rc;
-}
-
-static int copies_rebuild(struct pass *p, struct copies *c, uint64_t row, uint64_t bytes, struct error *err)
-{
-	unsigned mine = 0, from = UINT32_MAX;
-
-	while (mine < c->count && c->at[mine].disk != p->member)
-		mine++;
-	if (mine == c->count)
-		return 0;
-	int rc = copies_read(p, c, row, bytes, true, err);
-	for (unsigned i = 0; i < c->count && from == UINT32_MAX; i++)
-		if (c->good[i])
-			from = i;
-	if (rc)
-		return rc;
-	if (from == UINT32_MAX && !p->array->redundant)
-		return error_set(err, ERR_LOST, "array %s: the %llu bytes at %llu of member %u cannot be read",
-			p->array->label.name, (unsigned long long)bytes, (unsigned long long)c->at[mine].offset_bytes,
-			p->member);
-	if (from == UINT32_MAX) { /* no copy can be read: the rest of the array must not go with it */
-		from = mine;
-		poison__fill(p->array, c->bytes[mine], bytes);
-		os_mutex_lock(&p->array->lock);
-		map__lose(p->array, row);
-		os_mutex_unlock(&p->array->lock);
-		rc = lost_note(p, err);
-		if (rc)
-			return rc;
-	}
-	io__reset(p->io);
-	io__piece(
-		p->io, p->member * 2, p->array->label.data_offset + c->at[mine].offset_bytes, c->bytes[from], bytes, 0);
-	return pass_write(p, err);
-}
-
-static int copies_compare(struct pass *p, struct copies *c, struct pass_row *r, uint64_t bytes, struct error *err)
-{
-	bool same, any_bad = false;
-	int at_fault, rc = copies_read(p, c, r->row, bytes, false, err);
-
-	if (rc)
-		return rc;
-	unsigned best = copies_judge(c, bytes, &same, &at_fault);
-	for (unsigned i = 0; i < c->count; i++)
-		any_bad |= !c->good[i] && road_reads(&p->io->roads[c->at[i].disk], r->row);
-	if (best == UINT32_MAX || (same && !any_bad))
-		return 0;
-	if (!same && p->kind != PASS_RESYNC) {
-		if (!r->mismatch) {
-			unsigned shown = 0;
-
-			for (unsigned i = 0; i < c->count; i++)
-				if (c->good[i] && memcmp(c->bytes[i], c->bytes[best], bytes))
-					shown = i;
-			mismatch_note(p, r->row, at_fault, p->array->label.data_offset + c->at[shown].offset_bytes);
-		}
-		r->mismatch = true;
-	}
-	if (p->kind == PASS_CHECK)
-		return 0;
-	io__reset(p->io);
-	for (unsigned i = 0; i < c->count; i++)
-		if (i != best && (!c->good[i] || memcmp(c->bytes[i], c->bytes[best], bytes)))
-			io__piece_write(p->array, p->io, c->at[i].disk, r->row, c->at[i].offset_bytes, c->bytes[best],
-				bytes, false);
-	return pass_write(p, err);
-}
-
-static int row_copies(struct pass *p, struct pass_row *r, struct error *err)
-{
-	struct array *a = p->array;
-	uint64_t from = r->row * a->row_bytes, to = from + array__row_length(a, r->row);
-	int rc = 0;
-
-	for (uint64_t at = from, n; at < to && !rc; at += n) {
-		struct copies c;
-
-		n = min_of(to - at, p->slice);
-		copies_find(a, at, &n, &c);
-		rc = p->kind == PASS_REBUILD ? copies_rebuild(p, &c, r->row, n, err) : copies_compare(p, &c, r, n, err);
-	}
-	return rc;
 }
 
 /* --- the walk --------------------------------------------------------------------------------- */
@@ -611,9 +445,8 @@ int pass__rows(struct pass *p, uint64_t first, uint64_t count, struct error *err
 			p->rows[i].bad = 0;
 		rc = slice_parity(p, (unsigned)count, lo, min_of(lo + p->slice, a->layout.chunk_bytes), err);
 	}
-	for (unsigned i = 0; i < count && !a->layout.parity && !rc; i++)
-		if (p->rows[i].wanted)
-			rc = row_copies(p, &p->rows[i], err);
+	if (!a->layout.parity)
+		rc = pass__copies(p, (unsigned)count, err);
 	if (!rc)
 		rows_finish(p, (unsigned)count);
 	return rc;

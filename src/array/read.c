@@ -410,19 +410,27 @@ static int parts_read(struct array *a, struct io *io, struct error *err)
 {
 	int failed = io->piece_count || io->no_memory ? io__run(io, DISK_READ) : 0, rc = 0;
 
-	if (failed < 0)
+	if (failed < 0) {
+		together__unguard(a, io);
 		return error_set(err, failed, "array %s: out of memory for reading", a->label.name);
+	}
 	for (size_t i = 0; i < io->piece_count && failed; i++) {
 		const struct piece *piece = &io->pieces[i];
-		struct part *p = piece->tag == BRIDGE ? NULL : &io->parts[piece->tag];
+		bool together = piece->tag & TOGETHER && piece->tag != BRIDGE;
+		struct part *p = piece->tag & TOGETHER ? NULL : &io->parts[piece->tag];
 
-		if (piece->status && p) {
+		if (piece->status && together) {
+			together__failed(io, piece->tag);
+			array__read_failed(a, piece->key, piece->status);
+		} else if (piece->status && p) {
 			p->kind = PART_FAILED;
 			p->key = piece->key;
 			p->status = piece->status;
 			array__read_failed(a, piece->key, piece->status);
 		}
 	}
+	together__finish(a, io);
+	together__unguard(a, io); /* what is left takes rows for itself */
 	for (size_t i = 0; i < io->part_count && !rc; i++) {
 		struct part *p = &io->parts[i];
 
@@ -472,9 +480,9 @@ static int round_read(
 	struct array *a, struct io *io, const struct target *targets, unsigned count, bool use_cache, struct error *err)
 {
 	uint64_t total = 0, from_disk = 0;
-	int rc = 0;
 
 	io__reset(io);
+	io->together_count = io->guard_count = 0;
 	io->part_count = 0;
 	os_mutex_lock(&a->lock);
 	for (unsigned i = 0; i < count; i++) {
@@ -484,6 +492,7 @@ static int round_read(
 	if (use_cache)
 		parts_from_cache(a, io);
 	uint64_t region = region_of(a, total, use_cache);
+	bool guarded = region && together__guard(a, io);
 	unsigned turn = a->read_turn;
 	a->active_reads[turn]++;
 	io__roads(a, io);
@@ -493,13 +502,14 @@ static int round_read(
 		if (io->parts[i].kind == PART_DISK)
 			from_disk += io->parts[i].length;
 	}
+	if (guarded)
+		together__plan(a, io);
 	os_mutex_unlock(&a->lock);
 	if (total > from_disk)
 		os_charge(OS_STAGE_COPY, total - from_disk);
-	if (!rc && region && a->layout.parity)
+	if (region && a->layout.parity && !guarded)
 		gaps_bridge(a, io);
-	if (!rc)
-		rc = parts_read(a, io, err);
+	int rc = parts_read(a, io, err);
 	os_mutex_lock(&a->lock);
 	if (--a->active_reads[turn] == 0)
 		array__settle(a);

@@ -38,7 +38,7 @@ struct array_create_options {
 };
 
 struct array_tuning {
-	uint64_t buffer_bytes;       /* write-back buffer, default 64 MiB */
+	uint64_t buffer_bytes;       /* write-back buffer at most, default 64 MiB; 1/64 of the array, 8 MiB at least */
 	uint64_t buffer_age_ns;      /* a partial row waits so long at most, default 1 s */
 	unsigned read_ahead_rows;    /* at most; default 0 = by the layout, at least 2; UINT_MAX: none */
 	unsigned writers;            /* threads that write rows, default 4 */
