@@ -109,7 +109,10 @@ void together__plan(struct array *a, struct io *io)
 
 	io->together_count = 0;
 	for (size_t i = 0; i < io->part_count; i++)
-		count += io->parts[i].kind == PART_RECOVER && part_plan(a, io, i, NULL, &need);
+		if (io->parts[i].kind == PART_RECOVER) {
+			part_plan(a, io, i, NULL, &need);
+			count++;
+		}
 	if (!count || need > SCRATCH_MAX || !io__scratch_grow(io, need))
 		return;
 	if (io->together_room < count) {
