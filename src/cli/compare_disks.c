@@ -16,6 +16,8 @@
 #define MEMORY_STEP_BYTES (16ull << 20)
 #define DISK_BYTES_MIN (32ull << 20)
 #define SPAN_MODELLED_BYTES (80ull << 20) /* 1.6 s of a 55 MB/s disk */
+#define SPAN_MODELLED_LEAST_BYTES (32ull << 20)
+#define SPAN_MODELLED_ALL_BYTES (1ull << 30) /* what many disks share: fresh memory is what their simulation costs */
 #define SPAN_REAL_BYTES (1ull << 30)
 #define SPAN_STEP_BYTES (16ull << 20) /* the largest block of the tests */
 #define FILE_PREFIX "spindle-compare-"
@@ -91,7 +93,9 @@ static void sizes_say(const struct compare *c, uint64_t smallest, uint64_t large
 static int span_choose(struct compare *c, struct error *err)
 {
 	char size[SIZE_TEXT_BYTES], room[SIZE_TEXT_BYTES];
-	uint64_t wanted = c->size_bytes ? c->size_bytes : c->all_modelled || c->all_memory ? SPAN_MODELLED_BYTES : SPAN_REAL_BYTES;
+	uint64_t shared = max_of(SPAN_MODELLED_ALL_BYTES / c->disk_count, SPAN_MODELLED_LEAST_BYTES);
+	uint64_t modelled = min_of(SPAN_MODELLED_BYTES, shared);
+	uint64_t wanted = c->size_bytes ? c->size_bytes : c->all_modelled || c->all_memory ? modelled : SPAN_REAL_BYTES;
 
 	if (c->size_bytes && c->size_bytes > c->data_bytes)
 		return error_set(err, ERR_TOO_SMALL, "--size: %s of each disk are more than the %s that the smallest one offers",
