@@ -499,16 +499,16 @@ static void labels_pack(struct array *a, struct label *l, uint8_t *bytes, bool *
 }
 
 /* One slot at both ends of all disks at once, durably. Keeps the first failure: its key + 1. */
-static int labels_slot_write(
-	struct io *io, uint8_t *bytes, bool *want, const uint64_t *back, unsigned slot, int *failed, int *ret_status)
+/* One end: written and flushed. */
+static int labels_end_write(
+	struct io *io, uint8_t *bytes, bool *want, const uint64_t *offset, int *failed, int *ret_status)
 {
 	int status[2 * (LAYOUT_DISKS_MAX + 1)];
 
 	io__reset(io);
 	for (unsigned key = 0; key < 2 * io->road_count; key++)
-		for (unsigned end = 0; end < 2 && want[key]; end++)
-			io__piece(io, key, (end ? back[key] : LABEL_OFFSET) + slot * LABEL_BYTES,
-				bytes + (size_t)key * LABEL_BYTES, LABEL_BYTES, 0);
+		if (want[key])
+			io__piece(io, key, offset[key], bytes + (size_t)key * LABEL_BYTES, LABEL_BYTES, 0);
 	int rc = io__run(io, DISK_WRITE);
 	if (rc < 0)
 		return rc;
@@ -524,6 +524,21 @@ static int labels_slot_write(
 			*ret_status = *failed ? *ret_status : status[key];
 			*failed = *failed ? *failed : (int)key + 1;
 		}
+	return rc;
+}
+
+/* One end is durable before the other is touched: two power cuts in a row would else tear every copy that there is. */
+static int labels_slot_write(
+	struct io *io, uint8_t *bytes, bool *want, const uint64_t *back, unsigned slot, int *failed, int *ret_status)
+{
+	uint64_t offset[2 * (LAYOUT_DISKS_MAX + 1)];
+	int rc = 0;
+
+	for (unsigned end = 0; end < 2 && !rc; end++) {
+		for (unsigned key = 0; key < 2 * io->road_count; key++)
+			offset[key] = (end ? back[key] : LABEL_OFFSET) + slot * LABEL_BYTES;
+		rc = labels_end_write(io, bytes, want, offset, failed, ret_status);
+	}
 	return rc;
 }
 

@@ -357,12 +357,14 @@ int label__store(struct disk *d, const struct label *l, bool all, struct error *
 		return ERR_MEMORY;
 	sp_assert(l->disk_bytes <= disk_traits(d)->size_bytes);
 	label__pack(l, bytes);
-	for (unsigned end = 0; end < 2 && !rc; end++)
+	/* One end is durable before the other is touched: two cuts in a row would else tear every copy. */
+	for (unsigned end = 0; end < 2 && !rc; end++) {
 		for (unsigned slot = 0; slot < 2 && !rc; slot++)
 			if (all || slot == l->events % 2)
 				rc = disk_write(d, ends[end] + slot * LABEL_BYTES, bytes, LABEL_BYTES, err);
-	if (!rc)
-		rc = disk_flush(d, err);
+		if (!rc)
+			rc = disk_flush(d, err);
+	}
 	return rc;
 }
 
