@@ -262,7 +262,7 @@ static int labels_create(
 		l->index = i;
 		l->disk_bytes = disk_traits(d)->size_bytes;
 		memcpy(l->own_id, i == count ? l->log_id : l->members[i].id, ID_BYTES);
-		rc = label__store(d, l, true, err);
+		rc = label__store(d, l, LABEL_SLOTS_ALL, err);
 	}
 	return rc;
 }
@@ -706,7 +706,7 @@ static int recover(struct array *a, bool was_clean, struct error *err)
 	return rc;
 }
 
-int array__start(struct array *a, bool ends_good, struct error *err)
+int array__start(struct array *a, struct error *err)
 {
 	bool was_clean = a->label.clean;
 	int rc = buffer__open(a, err);
@@ -723,8 +723,8 @@ int array__start(struct array *a, bool ends_good, struct error *err)
 			a->label.name);
 	a->label.clean = false;
 	/* Who is out must be known before anything is written that it misses: ARRAY-1. */
-	if (!rc && !a->read_only && (a->redundant || !ends_good))
-		rc = array__labels_store(a, !ends_good, err);
+	if (!rc && !a->read_only && a->redundant)
+		rc = array__labels_store(a, false, err);
 	if (!rc && a->redundant)
 		rc = recover(a, was_clean, err);
 	if (!rc && a->journal && !a->read_only && !was_clean) {

@@ -122,7 +122,7 @@ static int halves_check(const struct candidates *c, const struct candidate *newe
 }
 
 /* Gives each disk its place. */
-static int members_place(struct array *a, const struct candidates *c, bool *ret_ends_good, struct error *err)
+static int members_place(struct array *a, const struct candidates *c, struct error *err)
 {
 	for (unsigned i = 0; i < a->member_count; i++) {
 		struct member *m = &a->members[i];
@@ -154,8 +154,6 @@ static int members_place(struct array *a, const struct candidates *c, bool *ret_
 				m->stale = s == ARRAY_MEMBER_MISSING || s == ARRAY_MEMBER_FAULTED;
 				m->state = m->stale ? ARRAY_MEMBER_FAULTED : s;
 				snprintf(m->name, sizeof m->name, "%s", disk_traits(x->disk)->name);
-				if (!m->stale)
-					*ret_ends_good &= x->ends.front_good && x->ends.back_good;
 			} else if (!id__is_zero(m->source_id) && !memcmp(x->label.own_id, m->source_id, ID_BYTES)) {
 				m->source = x->disk;
 			}
@@ -200,10 +198,36 @@ static int enough_check(struct array *a, struct error *err)
 	return rc;
 }
 
+/*
+ * Slots that are no good are written again before any good one is overwritten: a change goes to the same slot at both
+ * ends, so power that goes in the midst of it must find the other one good. A disk that cannot be written will be found
+ * out when the next change is.
+ */
+static void labels_mend(struct array *a, const struct candidates *c, const struct candidate *newest)
+{
+	scoped_free struct label *l = malloc(sizeof *l);
+
+	for (unsigned i = 0; i < c->count && l; i++) {
+		const struct candidate *x = &c->items[i];
+		bool ours = x->disk == a->log_disk;
+
+		for (unsigned k = 0; k < a->member_count; k++)
+			ours |= (a->members[k].disk == x->disk && !a->members[k].stale) ||
+				a->members[k].source == x->disk;
+		if (!ours || !x->ends.bad)
+			continue;
+		*l = newest->label;
+		memcpy(l->own_id, x->label.own_id, ID_BYTES);
+		l->role = x->label.role;
+		l->index = x->label.index;
+		l->disk_bytes = disk_traits(x->disk)->size_bytes;
+		label__store(x->disk, l, x->ends.bad, NULL);
+	}
+}
+
 static int assemble(struct array *a, const struct candidates *c, struct error *err)
 {
 	const struct candidate *newest = &c->items[0];
-	bool ends_good = true;
 	int rc = candidates_check(c, err);
 
 	for (unsigned i = 1; i < c->count; i++)
@@ -222,7 +246,7 @@ static int assemble(struct array *a, const struct candidates *c, struct error *e
 	if (a->journal && a->label.log_bytes < 256 * 1024)
 		return error_set(err, ERR_CORRUPT, "array %s: the label gives the log %llu bytes", a->label.name,
 			(unsigned long long)a->label.log_bytes);
-	rc = members_place(a, c, &ends_good, err);
+	rc = members_place(a, c, err);
 	array__degraded_note(a);
 	if (!rc)
 		rc = enough_check(a, err);
@@ -230,7 +254,9 @@ static int assemble(struct array *a, const struct candidates *c, struct error *e
 		a->label.log_dedicated = false;
 		memset(a->label.log_id, 0, ID_BYTES);
 	}
-	return rc ? rc : array__start(a, ends_good, err);
+	if (!rc && !a->read_only)
+		labels_mend(a, c, newest);
+	return rc ? rc : array__start(a, err);
 }
 
 int array_open(struct array **ret_array, const struct array_open_options *o, struct disk *const *disks,

@@ -55,11 +55,13 @@ int label__unpack(const uint8_t bytes[LABEL_BYTES], struct label *ret, struct er
 uint64_t label__back_offset(uint64_t disk_bytes);
 /* The newest good label of a disk. *ret_damaged: some copy is not as it should be. */
 struct label_ends {
-	bool front_good, back_good;
+	bool front_good, back_good; /* some slot there is */
+	unsigned bad;               /* slots that are not: bit end × 2 + slot */
 };
 int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, struct error *err);
-/* Writes the slot that the event count says at both ends, or both slots (all). Flushes. */
-int label__store(struct disk *d, const struct label *l, bool all, struct error *err);
+/* Writes the slots of the mask (bit end × 2 + slot). Flushes. */
+#define LABEL_SLOTS_ALL 15u
+int label__store(struct disk *d, const struct label *l, unsigned slots, struct error *err);
 void id__text(const uint8_t id[ID_BYTES], char text[33]);
 bool id__is_zero(const uint8_t id[ID_BYTES]);
 
@@ -401,7 +403,7 @@ static inline void array__wait(struct array *a)
 	a->settle_waiters--;
 }
 void array__geometry(struct array *a);
-int array__start(struct array *a, bool ends_good, struct error *err);
+int array__start(struct array *a, struct error *err);
 int array__threads_start(struct array *a, struct error *err);
 void array__threads_stop(struct array *a);
 

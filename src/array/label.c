@@ -284,12 +284,13 @@ static void *label_buffer(struct error *err)
 }
 
 /* Both slots of one area; keeps the newer good one in *best. Returns what was found: 0 or why not. */
-static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct label *best, bool *have, unsigned *good,
+static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct label *best, bool *have, unsigned *bad,
 	struct error *err)
 {
 	int rc = disk_read(d, offset, bytes, 2 * LABEL_BYTES, err);
 	struct label *l = rc ? NULL : malloc(sizeof *l);
 
+	*bad = 3;
 	if (rc)
 		return rc;
 	if (!l)
@@ -303,7 +304,7 @@ static int area_load(struct disk *d, uint64_t offset, uint8_t *bytes, struct lab
 				"the label is of a disk with %llu bytes, this one has %llu",
 				(unsigned long long)l->disk_bytes, (unsigned long long)disk_traits(d)->size_bytes);
 		if (!found) {
-			++*good;
+			*bad &= ~(1u << slot);
 			if (!*have || l->events > best->events)
 				*best = *l;
 			*have = true;
@@ -321,7 +322,7 @@ int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, 
 {
 	const struct disk_traits *t = disk_traits(d);
 	struct error front = ERROR_INIT, back = ERROR_INIT;
-	unsigned front_good = 0, back_good = 0;
+	unsigned front_bad, back_bad;
 	bool have = false;
 
 	if (t->size_bytes < DISK_BYTES_MIN)
@@ -330,13 +331,16 @@ int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, 
 	scoped_free uint8_t *bytes = label_buffer(err);
 	if (!bytes)
 		return ERR_MEMORY;
-	int front_rc = area_load(d, LABEL_OFFSET, bytes, ret, &have, &front_good, &front);
+	int front_rc = area_load(d, LABEL_OFFSET, bytes, ret, &have, &front_bad, &front);
 	uint64_t back_at = label__back_offset(t->size_bytes);
 	if (have && ret->disk_bytes != t->size_bytes && ret->disk_bytes <= t->size_bytes)
 		back_at = label__back_offset(ret->disk_bytes); /* the disk was enlarged since */
-	int back_rc = area_load(d, back_at, bytes, ret, &have, &back_good, &back);
+	int back_rc = area_load(d, back_at, bytes, ret, &have, &back_bad, &back);
 	if (have) {
-		*ret_ends = (struct label_ends){.front_good = front_good > 0, .back_good = back_good > 0};
+		*ret_ends = (struct label_ends){.front_good = front_bad != 3, .back_good = back_bad != 3};
+		if (back_at != label__back_offset(t->size_bytes))
+			back_bad = 3; /* it belongs elsewhere now */
+		ret_ends->bad = front_bad | back_bad << 2;
 		return 0;
 	}
 	const struct error *why = front_rc && front_rc != ERR_NOT_FOUND ? &front : back_rc ? &back : &front;
@@ -347,7 +351,7 @@ int label__load(struct disk *d, struct label *ret, struct label_ends *ret_ends, 
 		(unsigned long long)(why == &front ? (uint64_t)LABEL_OFFSET : back_at), why->text);
 }
 
-int label__store(struct disk *d, const struct label *l, bool all, struct error *err)
+int label__store(struct disk *d, const struct label *l, unsigned slots, struct error *err)
 {
 	scoped_free uint8_t *bytes = label_buffer(err);
 	const uint64_t ends[2] = {LABEL_OFFSET, label__back_offset(l->disk_bytes)};
@@ -360,7 +364,7 @@ int label__store(struct disk *d, const struct label *l, bool all, struct error *
 	/* One end is durable before the other is touched: two cuts in a row would else tear every copy. */
 	for (unsigned end = 0; end < 2 && !rc; end++) {
 		for (unsigned slot = 0; slot < 2 && !rc; slot++)
-			if (all || slot == l->events % 2)
+			if (slots >> (end * 2 + slot) & 1)
 				rc = disk_write(d, ends[end] + slot * LABEL_BYTES, bytes, LABEL_BYTES, err);
 		if (!rc)
 			rc = disk_flush(d, err);

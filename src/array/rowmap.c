@@ -577,8 +577,12 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 
 	if (!a->redundant)
 		return 0;
-	while (a->map_busy)
+	/* Whoever missed what is called clean here is out by the labels before: ARRAY-1. */
+	array__labels_settle(a);
+	while (a->map_busy) {
 		array__wait(a);
+		array__labels_settle(a);
+	}
 	a->map_busy = true;
 	while (block < a->block_count && !rc) {
 		unsigned count = 0;
@@ -651,6 +655,9 @@ int map__give(struct array *a, unsigned member, struct error *err)
 	}
 	if (!rc)
 		rc = array__state_set(a, member, ARRAY_MEMBER_ONLINE);
+	/* From here on the disk that was replaced misses writes: the labels say so before the map calls any row clean.
+	 */
+	array__labels_settle(a);
 	a->map_busy = false;
 	array__settle(a);
 	return rc;

@@ -160,14 +160,15 @@ static void test_copies(void **state)
 	error_clear(&err);
 	label_make(l, "raid5", 4);
 	l->disk_bytes = size;
-	must(label__store(d, l, true, &err), &err);
+	must(label__store(d, l, LABEL_SLOTS_ALL, &err), &err);
 	l->events = 8; /* slot A at both ends */
-	must(label__store(d, l, false, &err), &err);
+	must(label__store(d, l, 5, &err), &err);
 	const uint64_t at[4] = {LABEL_OFFSET, LABEL_OFFSET + LABEL_BYTES, label__back_offset(size),
 		label__back_offset(size) + LABEL_BYTES};
 	must(label__load(d, got, &ends, &err), &err);
 	assert_int_equal(got->events, 8);
 	assert_true(ends.front_good && ends.back_good);
+	assert_int_equal(ends.bad, 0);
 	must(disk_write(d, at[0], junk, LABEL_BYTES, &err), &err);
 	must(label__load(d, got, &ends, &err), &err);
 	assert_int_equal(got->events, 8);
@@ -177,6 +178,7 @@ static void test_copies(void **state)
 	must(disk_write(d, at[1], junk, LABEL_BYTES, &err), &err);
 	must(label__load(d, got, &ends, &err), &err);
 	assert_true(!ends.front_good && ends.back_good);
+	assert_int_equal(ends.bad, 7);
 	must(disk_write(d, at[3], junk, LABEL_BYTES, &err), &err);
 	assert_int_equal(label__load(d, got, &ends, &err), ERR_NOT_FOUND);
 	disk_close(d);
