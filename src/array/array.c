@@ -498,8 +498,7 @@ static void labels_pack(struct array *a, struct label *l, uint8_t *bytes, bool *
 	}
 }
 
-/* One slot at both ends of all disks at once, durably. Keeps the first failure: its key + 1. */
-/* One end: written and flushed. */
+/* One end of all disks at once: written and flushed. Keeps the first failure: its key + 1. */
 static int labels_end_write(
 	struct io *io, uint8_t *bytes, bool *want, const uint64_t *offset, int *failed, int *ret_status)
 {
