@@ -15,6 +15,7 @@
 #include <linux/fs.h>
 #include <linux/falloc.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -310,7 +311,9 @@ static void file_close(struct disk *d)
 	disk__file_pool_close(f->pool);
 	disk__file_free_bounces(f);
 	os_mutex_destroy(&f->bounce_lock);
-	close(f->fd); /* lets go of flock and O_EXCL */
+	/* A ring that is being torn down may hold the file a little longer than this process: the lock goes by itself. */
+	flock(f->fd, LOCK_UN);
+	close(f->fd);
 	disk__release(d);
 	free(f->path);
 	free(f->spec);
