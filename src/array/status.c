@@ -8,6 +8,7 @@ const char *const array_state_names[4] = {"healthy", "degraded", "rebuilding", "
 const char *const array_member_state_names[4] = {"online", "missing", "faulted", "rebuilding"};
 
 #define SLOW_FACTOR 10
+#define SLOW_MORE_NS 1000000u /* and a millisecond more: among disks that answer in microseconds 10 times is noise */
 #define SLOW_CHECK_NS 100000000u
 
 static int by_value(const void *x, const void *y)
@@ -17,7 +18,7 @@ static int by_value(const void *x, const void *y)
 	return a < b ? -1 : a > b;
 }
 
-/* A member is slow when its small reads take ten times the median of all members. */
+/* A member is slow when its small reads take ten times the median of all members, and a millisecond more. */
 static void slow_find(struct array *a)
 {
 	uint64_t latencies[LAYOUT_DISKS_MAX];
@@ -36,7 +37,8 @@ static void slow_find(struct array *a)
 	qsort(latencies, count, sizeof *latencies, by_value);
 	a->latency_median_ns = count ? latencies[(count - 1) / 2] : 0;
 	for (unsigned i = 0; i < a->member_count; i++)
-		a->members[i].slow = count >= 2 && a->members[i].latency_ns >= SLOW_FACTOR * a->latency_median_ns;
+		a->members[i].slow = count >= 2 && a->members[i].latency_ns >= SLOW_FACTOR * a->latency_median_ns &&
+				     a->members[i].latency_ns >= a->latency_median_ns + SLOW_MORE_NS;
 }
 
 bool status__avoid(struct array *a, unsigned index)

@@ -161,6 +161,17 @@ static void count_begin(struct disk *d, struct disk_request *r, uint64_t now_ns)
 	r->entered_ns[d->level] = now_ns;
 }
 
+/* One answer moves the average by no more than so much beyond half of itself: a thread that the system held back
+ * once must not make a disk look slow, a disk that is slow shows it again and again. */
+#define LATENCY_STEP_NS 1000000u
+
+static void latency_learn(struct disk *d, uint64_t latency_ns)
+{
+	uint64_t counted = min_of(latency_ns, 4 * d->latency_ns + LATENCY_STEP_NS);
+
+	d->latency_ns = d->latency_ns ? d->latency_ns - d->latency_ns / 8 + counted / 8 : max_of(counted, (uint64_t)1);
+}
+
 static void count_end(struct disk *d, const struct disk_request *r, int status, uint64_t now_ns)
 {
 	uint64_t latency_ns = now_ns - r->entered_ns[d->level];
@@ -174,8 +185,7 @@ static void count_end(struct disk *d, const struct disk_request *r, int status, 
 	c->latency_ns_sum += latency_ns;
 	c->latency_ns_max = max_of(c->latency_ns_max, latency_ns);
 	if (r->op == DISK_READ && status == 0 && r->length_bytes <= SMALL_READ_BYTES)
-		d->latency_ns =
-			d->latency_ns ? d->latency_ns - d->latency_ns / 8 + latency_ns / 8 : max_of(latency_ns, 1);
+		latency_learn(d, latency_ns);
 	if (--d->in_flight == 0)
 		d->counters.busy_ns += now_ns - d->busy_since_ns;
 	os_mutex_unlock(&d->lock);

@@ -84,7 +84,7 @@ struct array_member_status {
 	enum array_member_state state;
 	uint64_t rebuilt_bytes, data_bytes;
 	uint64_t read_errors, write_errors, repaired_bytes, mismatches;
-	bool slow; /* its latency is 10 times the median of the others or more */
+	bool slow; /* its latency is 10 times the median of all, or more, and at least 1 ms above it */
 	uint64_t latency_ns;
 };
 struct array_counters {
