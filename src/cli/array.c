@@ -2,11 +2,24 @@
  * spindle array VERB: nothing stays assembled. Each command finds the members, assembles the array, works and
  * releases it; what it needs to find them again is a hint in the state directory.
  */
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "array_cli.h"
+
+bool array_name_is_good(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= ARRAY_NAME_BYTES || name[0] == '.' || name[0] == '-')
+		return false;
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && !strchr("_.-", *name))
+			return false;
+	return true;
+}
 
 enum { OPTION_DIRECTORY = 1, OPTION_REPAIR, OPTION_DESTROY, OPTION_JSON };
 
@@ -135,7 +148,7 @@ static void remember(struct job *j, const char *without, const struct cli_disks 
 			code = disk_specs_add(&now, j->find.disks.specs.items[i].text, &err);
 	if (!code && fresh)
 		code = disk_specs_add(&now, fresh->specs.items[0].text, &err);
-	code = code ? code : known_array_write(j->find.name, &now, &err);
+	code = code ? code : known_write(&known_arrays, j->find.name, &now, &err);
 	if (code)
 		cli_say("the array is changed, but the note of its members is not: %s", err.text);
 	disk_specs_release(&now);
@@ -342,7 +355,7 @@ static int run_destroy(struct job *j, struct error *err)
 	code = array_destroy(j->find.array, err);
 	j->find.array = NULL;
 	if (!code)
-		known_array_forget(j->find.name);
+		known_forget(&known_arrays, j->find.name);
 	return code;
 }
 

@@ -3,22 +3,11 @@
 #define ARRAY_CLI_H
 
 #include "array.h"
-#include "cli.h"
-
-/* --- known arrays: hints in the state directory, one file each, one DISK a line. Labels decide. --- */
+#include "find.h"
 
 bool array_name_is_good(const char *name);
-/* The DISK words of a known array; ERR_NOT_FOUND when it is not known. The caller frees them. */
-int known_array_read(const char *name, char ***ret_words, size_t *ret_count, struct error *err);
-/* The word of each spec, made absolute. */
-int known_array_write(const char *name, const struct disk_specs *specs, struct error *err);
-void known_array_forget(const char *name);
-int known_array_names(char ***ret_names, size_t *ret_count, struct error *err);
-void words_free(char **words, size_t count);
 
 /* --- finding and opening ------------------------------------------------------------------------- */
-
-#define FIND_WORDS_MAX 512
 
 struct array_find {
 	char name[ARRAY_NAME_BYTES];       /* "" when not given */

@@ -182,7 +182,7 @@ static int check_name_is_free(const struct request *r, struct error *err)
 {
 	char **words;
 	size_t count;
-	int code = known_array_read(r->name, &words, &count, NULL);
+	int code = known_read(&known_arrays, r->name, &words, &count, NULL);
 
 	if (code)
 		return 0;
@@ -297,7 +297,7 @@ static int create(struct request *r, struct error *err)
 	/* The guard has seen every label: one that is still there was named with --destroy. */
 	r->options.force = true;
 	code = array_create(&r->options, r->disks.disks, members, err);
-	code = code ? code : known_array_write(r->name, &r->disks.specs, err);
+	code = code ? code : known_write(&known_arrays, r->name, &r->disks.specs, err);
 	if (!code)
 		say_plan(r, l, "is ready");
 	return code;

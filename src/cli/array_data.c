@@ -2,11 +2,10 @@
  * `array read` and `array write`: bytes of the array to stdout, bytes of stdin into the array. Offset and length are
  * any number of bytes; the array takes whole sectors, so the ragged ends are cut here, and on a write read first.
  */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "array_cli.h"
+#include "stream.h"
 
 #define COPY_BYTES (4u << 20)
 
@@ -86,22 +85,6 @@ static int check_range(struct transfer *t, struct error *err)
 	return 0;
 }
 
-static int put_out(const uint8_t *bytes, size_t count, struct error *err)
-{
-	while (count) {
-		ssize_t done = write(STDOUT_FILENO, bytes, count);
-
-		if (done < 0 && errno == EINTR && !os_interrupted())
-			continue;
-		if (done < 0)
-			return error_set(err, os_interrupted() ? ERR_INTERRUPTED : ERR_IO,
-				"cannot write to standard output: %s", strerror(errno));
-		bytes += done;
-		count -= (size_t)done;
-	}
-	return 0;
-}
-
 static int copy_out(struct transfer *t, struct error *err)
 {
 	for (uint64_t done = 0; done < t->length_bytes;) {
@@ -111,7 +94,7 @@ static int copy_out(struct transfer *t, struct error *err)
 		int code = array_read(
 			t->find.array, from, t->buffer, round_up_u64(at + want, t->sector_bytes) - from, err);
 
-		code = code ? code : put_out(t->buffer + (at - from), want, err);
+		code = code ? code : stream_put(t->buffer + (at - from), want, err);
 		if (code)
 			return code;
 		done += want;
@@ -119,28 +102,6 @@ static int copy_out(struct transfer *t, struct error *err)
 			return error_set(
 				err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
 	}
-	return 0;
-}
-
-/* Reads until the buffer is full or the input ends. */
-static int take_in(uint8_t *to, uint64_t want, uint64_t *ret_got, struct error *err)
-{
-	uint64_t got = 0;
-
-	while (got < want) {
-		ssize_t done = read(STDIN_FILENO, to + got, want - got);
-
-		if (done < 0 && errno == EINTR && !os_interrupted())
-			continue;
-		if (os_interrupted())
-			return error_set(err, ERR_INTERRUPTED, "interrupted while reading standard input");
-		if (done < 0)
-			return error_set(err, ERR_IO, "cannot read standard input: %s", strerror(errno));
-		if (done == 0)
-			break;
-		got += (uint64_t)done;
-	}
-	*ret_got = got;
 	return 0;
 }
 
@@ -181,7 +142,7 @@ static int copy_in(struct transfer *t, struct error *err)
 		uint64_t at = t->offset_bytes + done;
 		uint64_t want = min_of(t->length_bytes - done, COPY_BYTES - at % t->sector_bytes);
 
-		code = take_in(t->buffer, want, &got, err);
+		code = stream_take(t->buffer, want, &got, err);
 		if (!code && got)
 			code = write_piece(t, at, got, err);
 		done += code ? 0 : got;
@@ -192,7 +153,7 @@ static int copy_in(struct transfer *t, struct error *err)
 	if (!code && got && !t->length_given) {
 		uint8_t more;
 
-		code = take_in(&more, 1, &got, err);
+		code = stream_take(&more, 1, &got, err);
 		if (!code && got)
 			code = error_set(err, ERR_SPACE,
 				"standard input holds more than fits: the array ends after %llu bytes of it",

@@ -3,7 +3,6 @@
  * disks that the state directory remembers. Each candidate's label is read, the ones of the array are opened again
  * to stay, and array_open tells members, strangers and stale ones apart.
  */
-#include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -29,73 +28,6 @@ int array_find_add(struct array_find *f, const char *word, struct error *err)
 	return 0;
 }
 
-static int add_directory(struct candidates *c, const char *path, struct error *err)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	int code = 0;
-
-	if (!dir)
-		return error_set(err, ERR_NOT_FOUND, "the directory %s cannot be read", path);
-	while (!code && (entry = readdir(dir))) {
-		char full[CLI_PATH_BYTES];
-		struct stat s;
-
-		if (snprintf(full, sizeof(full), "%s/%s", path, entry->d_name) >= (int)sizeof(full) ||
-			stat(full, &s) != 0)
-			continue;
-		/* A name with a + or * would be taken for the grammar of DISK; such a file can be named with -d alone.
-		 */
-		if ((S_ISREG(s.st_mode) || S_ISBLK(s.st_mode)) && !strpbrk(entry->d_name, "+*"))
-			code = disk_specs_add(&c->specs, full, err);
-	}
-	closedir(dir);
-	return code;
-}
-
-static int add_given(struct candidates *c, const struct array_find *f, struct error *err)
-{
-	for (unsigned i = 0; i < f->word_count; i++) {
-		struct stat s;
-		bool is_directory = stat(f->words[i], &s) == 0 && S_ISDIR(s.st_mode);
-		size_t before = c->specs.count;
-		int code =
-			is_directory ? add_directory(c, f->words[i], err) : disk_specs_add(&c->specs, f->words[i], err);
-
-		for (size_t k = before; !code && !is_directory && k < c->specs.count; k++) {
-			const char *path = c->specs.items[k].path;
-
-			if (!path)
-				code = error_set(
-					err, ERR_USAGE, "%s: a memory disk holds no array", c->specs.items[k].text);
-			else if (stat(path, &s) != 0)
-				code = error_set(err, ERR_NOT_FOUND, "%s: there is no such file or device", path);
-		}
-		if (code)
-			return code;
-	}
-	return 0;
-}
-
-/* What is remembered and gone is no error: the array may do without it. */
-static int add_known(struct candidates *c, const char *name, struct error *err)
-{
-	char **words = NULL;
-	size_t count = 0;
-	int code = known_array_read(name, &words, &count, err);
-
-	for (size_t i = 0; !code && i < count; i++) {
-		size_t before = c->specs.count;
-		struct stat s;
-
-		code = disk_specs_add(&c->specs, words[i], err);
-		if (!code && c->specs.count > before && stat(c->specs.items[before].path, &s) != 0)
-			cli_say("%s: %s, a member as last seen, is not there", name, c->specs.items[before].path);
-	}
-	words_free(words, count);
-	return code;
-}
-
 static void read_label(struct candidates *c, size_t index)
 {
 	struct disk_open_options options = {.read_only = true};
@@ -110,7 +42,7 @@ static void read_label(struct candidates *c, size_t index)
 
 static int gather(const struct array_find *f, struct candidates *c, struct error *err)
 {
-	int code = f->word_count ? add_given(c, f, err) : add_known(c, f->name, err);
+	int code = find_candidates(&known_arrays, f->words, f->word_count, f->name, &c->specs, err);
 
 	if (code)
 		return code;
@@ -155,26 +87,13 @@ static int choose(const struct array_find *f, const struct candidates *c, const 
 	return 0;
 }
 
-/* One disk may be reached twice, as a known name and through a link. */
-static bool is_there_already(const struct disk_specs *specs, const char *path)
-{
-	struct stat a, b;
-
-	if (stat(path, &a) != 0)
-		return true;
-	for (size_t i = 0; i < specs->count; i++)
-		if (stat(specs->items[i].path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-			return true;
-	return false;
-}
-
 static int take_members(struct array_find *f, const struct candidates *c, const char *id, struct error *err)
 {
 	for (size_t i = 0; i < c->specs.count; i++) {
 		const struct disk_spec *spec = &c->specs.items[i];
 		int code;
 
-		if (strcmp(c->labels[i].array_id, id) != 0 || is_there_already(&f->disks.specs, spec->path))
+		if (strcmp(c->labels[i].array_id, id) != 0 || find_is_there_already(&f->disks.specs, spec->path))
 			continue;
 		code = disk_specs_add(&f->disks.specs, spec->text, err);
 		if (code)
@@ -237,7 +156,7 @@ int array_find_names(const struct array_find *f, char ***ret_names, size_t *ret_
 	int code;
 
 	if (!f->word_count)
-		return known_array_names(ret_names, ret_count, err);
+		return known_names(&known_arrays, ret_names, ret_count, err);
 	code = gather(f, &c, err);
 	names = code ? NULL : calloc(max_of(c.specs.count, (size_t)1), sizeof(*names));
 	if (!code && !names)

@@ -1,27 +1,17 @@
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "array_cli.h"
+#include "find.h"
 
-bool array_name_is_good(const char *name)
-{
-	size_t length = strlen(name);
+const struct known_kind known_arrays = {"arrays", "array"}, known_pools = {"pools", "pool"};
 
-	if (length == 0 || length >= ARRAY_NAME_BYTES || name[0] == '.' || name[0] == '-')
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && !strchr("_.-", *name))
-			return false;
-	return true;
-}
-
-static int hint_path(const char *name, bool make, char path[CLI_PATH_BYTES], struct error *err)
+static int hint_path(const struct known_kind *kind, const char *name, bool make, char path[CLI_PATH_BYTES],
+	struct error *err)
 {
 	char folder[CLI_PATH_BYTES];
-	int code = cli_state_dir("arrays", make, folder, err);
+	int code = cli_state_dir(kind->folder, make, folder, err);
 
 	if (code)
 		return code;
@@ -51,12 +41,12 @@ static int words_add(char ***words, size_t *count, const char *word, struct erro
 	return 0;
 }
 
-int known_array_read(const char *name, char ***ret_words, size_t *ret_count, struct error *err)
+int known_read(const struct known_kind *kind, const char *name, char ***ret_words, size_t *ret_count, struct error *err)
 {
 	char path[CLI_PATH_BYTES], line[CLI_PATH_BYTES];
 	char **words = NULL;
 	size_t count = 0;
-	int code = hint_path(name, false, path, err);
+	int code = hint_path(kind, name, false, path, err);
 	FILE *file;
 
 	if (code)
@@ -64,7 +54,7 @@ int known_array_read(const char *name, char ***ret_words, size_t *ret_count, str
 	file = fopen(path, "re");
 	if (!file)
 		return error_set(err, ERR_NOT_FOUND,
-			"no array named %s is known here; -d DISK or -d DIRECTORY says where to look", name);
+			"no %s named %s is known here; -d DISK or -d DIRECTORY says where to look", kind->noun, name);
 	while (!code && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
 		if (line[0] && line[0] != '#')
@@ -80,18 +70,18 @@ int known_array_read(const char *name, char ***ret_words, size_t *ret_count, str
 	return 0;
 }
 
-int known_array_write(const char *name, const struct disk_specs *specs, struct error *err)
+int known_write(const struct known_kind *kind, const char *name, const struct disk_specs *specs, struct error *err)
 {
 	char path[CLI_PATH_BYTES], here[CLI_PATH_BYTES];
 	struct text text = {0};
-	int code = hint_path(name, true, path, err);
+	int code = hint_path(kind, name, true, path, err);
 
 	if (code)
 		return code;
 	if (!getcwd(here, sizeof(here)))
 		return error_set(
 			err, error_from_errno(errno), "the working directory is not known: %s", strerror(errno));
-	text_addf(&text, "# members of the array %s as last seen; their labels decide\n", name);
+	text_addf(&text, "# members of the %s %s as last seen; their labels decide\n", kind->noun, name);
 	for (size_t i = 0; i < specs->count; i++)
 		text_addf(&text, "%s%s%s\n", specs->items[i].path[0] == '/' ? "" : here,
 			specs->items[i].path[0] == '/' ? "" : "/", specs->items[i].text);
@@ -101,11 +91,11 @@ int known_array_write(const char *name, const struct disk_specs *specs, struct e
 	return code;
 }
 
-void known_array_forget(const char *name)
+void known_forget(const struct known_kind *kind, const char *name)
 {
 	char path[CLI_PATH_BYTES];
 
-	if (hint_path(name, false, path, NULL) == 0)
+	if (hint_path(kind, name, false, path, NULL) == 0)
 		unlink(path);
 }
 
@@ -114,12 +104,12 @@ static int compare_words(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int known_array_names(char ***ret_names, size_t *ret_count, struct error *err)
+int known_names(const struct known_kind *kind, char ***ret_names, size_t *ret_count, struct error *err)
 {
 	char folder[CLI_PATH_BYTES];
 	char **names = NULL;
 	size_t count = 0;
-	int code = cli_state_dir("arrays", false, folder, err);
+	int code = cli_state_dir(kind->folder, false, folder, err);
 	struct dirent *entry;
 	DIR *dir;
 
@@ -127,7 +117,7 @@ int known_array_names(char ***ret_names, size_t *ret_count, struct error *err)
 		return code;
 	dir = opendir(folder);
 	while (!code && dir && (entry = readdir(dir)))
-		if (array_name_is_good(entry->d_name))
+		if (entry->d_name[0] != '.')
 			code = words_add(&names, &count, entry->d_name, err);
 	if (dir)
 		closedir(dir);
