@@ -111,8 +111,9 @@ struct allotment {
 	struct run *run;
 	uint32_t first, count;
 };
-int space_allot(struct pool *p, unsigned class, uint32_t records, uint32_t wanted, bool reserve, struct allotment *ret,
-		struct error *err);
+/* `commit`: of the transaction that the stripes will belong to; a run that holds stripes of a later one is not continued for it. */
+int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve,
+		struct allotment *ret, struct error *err);
 void space_close_runs(struct pool *p); /* gives back what open runs reserved and did not use */
 /* Metadata: `count` 16 KiB pieces in a row on each of `copies` distinct disks. */
 struct meta_extent {
@@ -128,6 +129,13 @@ void space_checkpoint_done(struct pool *p, uint64_t checkpoint); /* releases the
 /* What a write of so many bytes may count on, without the reserve (POOL-9), dirty records already promised subtracted. */
 uint64_t space_available_bytes(struct pool *p);
 void space_figures(struct pool *p, struct pool_space *ret);
+/* For the checkpoint, with p->lock held: the runs that are dirty, in order of id (malloc'd; NULL and 0: none; ERR_MEMORY). */
+int runs_dirty(struct pool *p, struct run ***ret, size_t *ret_count, struct error *err);
+bool run_is_over(const struct run *r); /* closed and all stripes returned: leaves the tree; stays known until its quarantine ends */
+/* Zones of nodes as the checkpoint in the making will have them: what is in use less what it freed. `visit` gets the bits, one a
+ * piece of 16 KiB. With p->lock held. */
+void space_meta_zones(struct pool *p, void (*visit)(void *arg, unsigned disk, unsigned zone, const uint8_t *bits, uint32_t bytes),
+		      void *arg);
 
 /* --- stripe.c: columns on disks ---------------------------------------------------------------------------------------------- */
 
@@ -137,12 +145,14 @@ struct stored_record { /* one record on its way to a column */
 	unsigned class;
 	void *owner;
 };
-/* Places the records (in order: consecutive ones go to consecutive columns), seals them, makes parity and sums, writes all in
+/* `t` is held (transaction_enter) and stays so until the caller has put the new pointers. All records or none.
+ * Places the records (in order: consecutive ones go to consecutive columns), seals them, makes parity and sums, writes all in
  * batches (one request a disk for neighbouring columns), waits. Write errors within redundancy mark the column and queue a repair
  * (POOL-6); beyond it the stripe is written elsewhere. The runs' log entries are appended to `t` under p->lock when all is
  * written. May run in two threads at once. */
 struct transaction;
-int stripes_write(struct pool *p, struct stored_record **records, unsigned count, bool reserve, struct error *err);
+int stripes_write(struct pool *p, struct transaction *t, struct stored_record **records, unsigned count, bool reserve,
+		  struct error *err);
 /* Reads one record's physical bytes: hint or descriptor, verify, else the other copies or reconstruction (verified by the
  * column sums, then by the record's own checksum), then queues the repair. ERR_LOST names what is missing. buffer has room
  * for the column. `many` reads a batch at once, merging neighbours of a disk into one request; each has its own status. */
@@ -193,6 +203,9 @@ int tree_walk(struct pool *p, const struct bp *root, uint64_t tree, struct key f
 /* Every node below root, for check and for freeing: inner ones before their children. */
 int tree_walk_nodes(struct pool *p, const struct bp *root, uint64_t tree, bool (*visit)(void *arg, const struct bp *bp), void *arg,
 		    struct error *err);
+/* A tree lost this node (checkpoint.c): into the quarantine, or to the dead list when a snapshot holds it. tree_update calls it for
+ * each node that it replaced, once the new ones are written; after a failure the old tree is whole and nothing was freed. */
+void fold_node_dead(struct pool *p, uint64_t tree, const struct bp *bp);
 /* A new root with all changes (sorted by key, no key twice) made: copy on write, nodes that were replaced go to the quarantine,
  * new ones are gathered and written in batches. `old` is called with the former value of each key that had one. */
 int tree_update(struct pool *p, struct bp *root, uint64_t tree, const struct tree_change *changes, size_t count, uint64_t birth,
@@ -221,16 +234,31 @@ void delta_walk_dead(const struct delta *d, void (*visit)(void *arg, uint64_t tr
 
 /* --- log.c, commit.c, checkpoint.c --------------------------------------------------------------------------------------------- */
 
-struct transaction { /* the open one: what has been written to its place and waits for its commit. With p->lock held. */
+/* A transaction: what has been written to its place and waits for its commit. A writer enters it, writes stripes, puts pointers,
+ * leaves; it is closed at once by a commit (a new one is open from then on) and committed when all have left. So a pointer's
+ * birth is its commit, and a run's stripes and the pointers to them are in one commit. Who is inside may not wait for a commit or a
+ * checkpoint: leave first. All with p->lock held. */
+struct transaction {
 	uint64_t commit;
 	struct delta *delta;
 	uint8_t *entries; /* packed log entries, growing */
 	size_t bytes, room;
 	uint64_t record_bytes;   /* of data behind it */
-	bool barrier;            /* a snapshot: fold right after this commit */
+	unsigned inside;         /* writers */
+	bool barrier;            /* a snapshot, rollback, clone or destroy: fold right after this commit */
+	struct fold_op *ops;     /* LOG_BARRIER, LOG_DESTROY, LOG_ROOT in order; done by the fold after all its entries */
+	size_t op_count;
 };
-int transaction_put(struct pool *p, uint64_t dataset, struct key key, const uint8_t *value, uint32_t bytes, struct error *err);
-int transaction_append(struct pool *p, enum log_type type, const void *payload, uint32_t bytes, struct error *err);
+struct transaction *transaction_enter(struct pool *p); /* the open one */
+void transaction_leave(struct pool *p, struct transaction *t);
+/* Into the delta and the entries; dataset 0 is the catalog. t NULL: the open one. bytes 0: delete. */
+int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value, uint32_t bytes,
+		    struct error *err);
+int transaction_append(struct pool *p, struct transaction *t, enum log_type type, const void *payload, uint32_t bytes,
+		       struct error *err);
+/* Before new dirty data is taken in, without locks: waits while the log has no room for it; fails when the pool is suspended. */
+int transaction_wait_room(struct pool *p, struct error *err);
+void commit_due(struct pool *p); /* with the lock: something became dirty, the timer may run */
 /* The value of a key as of now: open transaction, committing one, committed, frozen, tree. */
 int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes,
 		  struct error *err);
@@ -244,9 +272,10 @@ uint64_t log_free_bytes(const struct pool *p);
 int log_replay(struct pool *p, int (*apply)(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes,
 	       struct error *err), struct error *err);
 
-/* Pins: a reader that looked a pointer up keeps what it points to from being used again. */
-uint64_t reader_enter(struct pool *p);
+/* Pins: a reader that looks a pointer up keeps what it points to from being used again. With p->lock held. */
+uint64_t reader_enter(struct pool *p); /* the checkpoint that is durable */
 void reader_leave(struct pool *p, uint64_t pin);
+uint64_t reader_oldest(const struct pool *p); /* UINT64_MAX: none. What C freed waits while this is < C */
 
 /* --- catalog.c, volume.c, cache.c, spill.c --------------------------------------------------------------------------------------- */
 
@@ -256,7 +285,8 @@ struct dataset {
 	enum dataset_type type;
 	uint64_t volume_bytes, created_ns, created_commit;
 	uint32_t record_bytes;
-	struct bp root;           /* as of the last checkpoint */
+	struct bp root;           /* as of the last checkpoint; this and the figures are kept by the fold, item CATALOG_ROOT */
+	uint64_t dead_list;       /* id of its list in TREE_DEAD, keys {list, any}, values a packed bp; 0: none yet */
 	uint64_t used, referenced, logical_referenced; /* bytes, kept by the fold */
 	uint64_t reservation, quota;
 	uint64_t newest_snapshot_commit; /* a pointer born later is freed when it goes, an older one joins the dead list */
@@ -268,6 +298,11 @@ struct dataset {
 	bool destroyed, dirty;
 	struct list link;
 };
+/* The fold writes one item of the catalog for each dataset, key {id, CATALOG_ROOT}, and catalog_load reads it; catalog_apply never
+ * sees it. All else of a dataset is in items of other b, written by transactions only. Packed: bp 64, used 8, referenced 8,
+ * logical_referenced 8, dead_list 8, newest_snapshot_commit 8 = 104 bytes, no item: hole and zeros. */
+#define CATALOG_ROOT UINT64_MAX
+#define CATALOG_ROOT_BYTES 104u
 struct dataset *dataset_by_id(struct pool *p, uint64_t id);
 struct dataset *dataset_by_path(struct pool *p, const char *path, struct error *err);
 int catalog_load(struct pool *p, struct error *err);
@@ -278,9 +313,12 @@ void catalog_pointer_dead(struct pool *p, struct dataset *d, const struct bp *bp
 struct cache; /* of records: clean ones bounded and scan-resistant, dirty ones until they are spilled and committed */
 int cache_open(struct pool *p, struct error *err);
 void cache_close(struct pool *p);
-/* Writes dirty records out to stripes (not yet committed): all of a dataset (0: all), or what is due. */
+/* Writes dirty records out to stripes (not yet committed): all that was dirty at the call, of a dataset (0: all), also what other
+ * threads are just writing out: when it returns their pointers are in a transaction that was open at the call or later. */
 int spill_all(struct pool *p, uint64_t dataset, struct error *err);
 uint64_t spill_dirty_bytes(struct pool *p);
+/* At import, after the last whole commit: the bytes of a LOG_INTENT, as an ordinary write. A dataset that is gone: 0, nothing done. */
+int volume_replay_intent(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
 
 /* --- the pool ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -308,6 +346,7 @@ struct pool {
 	struct transaction *open, *closing_transaction;
 	struct delta *committed, *frozen;
 	uint64_t commit_durable, checkpoint_durable;
+	uint64_t intent_commit; /* what an fsync's intent counts for: the open transaction, or while its records leave the next one */
 
 	struct space *space;
 	struct log *log;
