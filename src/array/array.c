@@ -22,8 +22,8 @@
  *
  * Example. RAID 5 over four disks with chunks of 128 KiB: rows of 384 KiB. 4 KiB are written at byte 0 of a clean row.
  * They lie in a slot of the buffer; a second later a writer takes the row, with others like it. layout_plan_write says:
- * read the old 4 KiB and the old parity. One log record gets the new 4 KiB and the new parity, on two members, flushed;
- * then both are written in place. A power cut before the record is durable leaves the old row, one after it the new
+ * read the old 4 KiB and the old parity. One log record gets the new 4 KiB and the new parity, each on the member that
+ * it is for, flushed; then both are written in place. A power cut before the record is durable leaves the old row, one after it the new
  * row: array_open replays the record. Losing one disk with the power changes nothing of that.
  *
  * State of a member (array__state_set knows the legal moves):
@@ -44,7 +44,8 @@
  *   ARRAY-6  Labels that must change are durable before the batch that made them change ends.
  *   ARRAY-7  A read sees every write that returned before it began. (read.c)
  *   ARRAY-8  What is read ahead is what the disks hold. (ahead.c)
- *   ARRAY-9  Map blocks and log records lie on members such that the array does not survive losing all of them anyhow.
+ *   ARRAY-9  Map blocks lie on members such that the array does not survive losing all of them anyhow; so do the parts
+ *            of a log record, and those that are left make the rows. (log.c)
  *   ARRAY-10 Bytes that cannot be trusted are never returned: the read fails with ERR_LOST.
  *
  * Sources: Patterson, Gibson, Katz, "A case for redundant arrays of inexpensive disks" (SIGMOD 1988); Linux' md(4),

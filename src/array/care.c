@@ -288,7 +288,9 @@ int array_replace(struct array *a, unsigned index, struct disk *disk, bool force
 	/* The move changes where writers write: nobody is under way. */
 	if (!rc) {
 		buffer__care_begin(a, 0, a->row_count);
-		rc = rebuild_begin(a, index, disk, err);
+		rc = log__checkpoint(a, err); /* the new disk has no part of any record */
+		if (!rc)
+			rc = rebuild_begin(a, index, disk, err);
 		buffer__care_end(a);
 	}
 	if (!rc)

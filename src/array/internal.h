@@ -131,6 +131,7 @@ struct io {
 	uint64_t guard_first, guard_count;
 	struct log_entry *log_entries;
 	size_t log_entry_room;
+	struct log_part *log_parts; /* one a ring */
 	uint8_t *log_header;
 	size_t log_header_room;
 };
@@ -212,6 +213,11 @@ struct log_entry {
 	uint16_t member;
 	uint64_t offset_bytes; /* in the data area */
 	uint32_t length;
+};
+struct log_part { /* of a record, on one ring */
+	unsigned ring;
+	size_t first, end; /* pieces */
+	uint64_t payload, bytes, at;
 };
 struct log_ring {
 	uint64_t head, tail; /* counted on without wrapping */
@@ -467,8 +473,9 @@ unsigned map__keepers(struct array *a, uint64_t turn, unsigned ret[LAYOUT_WIDTH_
 /* log.c */
 int log__open(struct array *a, struct error *err);
 void log__close(struct array *a);
-uint64_t log__record_max(const struct array *a); /* payload of one record */
-/* All pieces of io with `logged` become one record, durable when it returns. */
+uint64_t log__part_max(const struct array *a); /* bytes of one record on one member at most */
+/* All pieces of io with `logged` become one record, durable when it returns. What is on one member, or on a log disk
+ * everything, is log__part_max at most. */
 int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence,
 	struct error *err);
 void log__in_place(struct array *a, uint64_t sequence); /* with the lock held */

@@ -48,6 +48,7 @@ void io__close(struct io *io)
 	free(io->planned);
 	free(io->together);
 	free(io->log_entries);
+	free(io->log_parts);
 	free(io->log_header);
 	free(io);
 }

@@ -3,17 +3,25 @@
  *
  * A write of part of a row changes data and parity on several disks. If power goes in between, they disagree, and when
  * a disk goes too, recovery gives nonsense even for bytes that nobody wrote: the write hole. So a batch of such writes
- * first becomes one record: all new data and all new parity, where each goes, under one checksum. It is made durable on
- * a set of members that the array would not survive losing anyhow (or on a log disk), and only then the rows are
- * written in place. After a crash every record is written again. So a row is wholly old or wholly new, and losing as
- * many members as there are parity columns together with the power loses nothing, the column being written included.
+ * first becomes one record: all new data and all new parity. Each member keeps the part of the record that will be
+ * written on itself, so every byte is logged once, on the disk that it is for (or all of it is one part, on a log
+ * disk). When all parts are durable, and not before, the rows are written in place.
  *
- *      ring of a member   | rec 7 | rec 9 | tail-only 10 |   free   | rec 3 | rec 5 |
- *                                                  head ^            ^ tail
+ *      member 0   | rec 7: D0 of row 3        | rec 8: P of row 9   |  free
+ *      member 1   | rec 7: D1 of row 5        |  free
+ *      member 2   | rec 7: P of rows 3 and 5  | rec 8: D1 of row 9  |  free
+ *
+ * After a crash a record counts when every member that is there has its part. If one has not, writing in place had not
+ * begun: the record is passed over and its rows are old. If all have, what they hold is written again and the rows are
+ * new. A member that went with the power needs no part: what is written on the others makes its column, the written
+ * ones included, what it should be. So a row is wholly old or wholly new, and losing as many members as there are
+ * parity columns together with the power loses nothing. A ring with places that cannot be read cannot tell whether a
+ * part was there; then the record counts, and that column is made from the others, which is right either way.
  *
  * A record is *in place* when its writes are done, *retired* when they are flushed on all members, and *gone* when a
  * later record that says so (its tail) is durable: then its space may be used again. Between retired and gone a replay
- * would still write it, so rows in such a record may only be changed by another record: ARRAY-5, log__holds.
+ * would still write it, so rows in such a record may only be changed by another record: ARRAY-5, log__holds. Any part
+ * that is found tells the tail, and a record always has one more part in some group than members may go there.
  */
 #include "internal.h"
 
@@ -28,11 +36,13 @@ enum {
 	AT_PAYLOAD_BYTES = 44,
 	AT_ENTRIES = 48,
 	AT_CRC = 52,
+	AT_HOLDER = 56, /* whose entries the payload is of; HOLDER_ALL: everybody's */
 	HEAD_BYTES = 64,
 	ENTRY_BYTES = 16,
 	ENTRY_LENGTH = 4,
 	ENTRY_OFFSET = 8,
 };
+#define HOLDER_ALL 0xffffu
 enum { SEQUENCE_FREE, SEQUENCE_ACTIVE, SEQUENCE_IN_PLACE };
 
 #define TOUCHES (1u << 14)
@@ -72,7 +82,7 @@ static uint64_t ring_offset(const struct array *a, unsigned ring)
 	return ring == a->member_count ? MIB : a->label.log_offset;
 }
 
-uint64_t log__record_max(const struct array *a)
+uint64_t log__part_max(const struct array *a)
 {
 	uint64_t least = a->label.log_bytes;
 
@@ -164,45 +174,41 @@ static bool ring_fits(struct array *a, unsigned ring, uint64_t bytes, bool tail_
 	       ring_start(a, ring, bytes) + bytes - r->tail <= ring_bytes(a, ring) - (tail_only ? 0 : RESERVE_BYTES);
 }
 
-/* The rings for the next record. */
-static unsigned rings_choose(struct array *a, unsigned ret[LAYOUT_WIDTH_MAX])
-{
-	if (a->log_disk) {
-		ret[0] = a->member_count;
-		return 1;
-	}
-	return map__keepers(a, a->log_turn, ret);
-}
-
 struct record {
-	uint64_t sequence, tail, bytes, payload;
-	unsigned rings[LAYOUT_WIDTH_MAX], ring_count;
-	uint64_t at[LAYOUT_WIDTH_MAX]; /* on the disk */
+	uint64_t sequence, tail;
+	size_t entries, header_bytes;
+	struct log_part *parts; /* of the io */
+	unsigned part_count;
 };
+
+static bool record_fits(struct array *a, const struct record *r)
+{
+	for (unsigned i = 0; i < r->part_count; i++)
+		if (!ring_fits(a, r->parts[i].ring, r->parts[i].bytes, !r->entries))
+			return false;
+	return a->log_next - a->log_tail_durable < LOG_SEQUENCES - (r->entries ? 8 : 0);
+}
 
 static bool record_place(struct array *a, struct record *r, unsigned row_count)
 {
-	bool tail_only = r->payload == 0;
-
-	r->ring_count = rings_choose(a, r->rings);
-	if (a->log_next - a->log_tail_durable >= LOG_SEQUENCES - (tail_only ? 0 : 8) || !touches_fit(a, row_count))
+	if (!touches_fit(a, row_count) || !record_fits(a, r))
 		return false;
-	for (unsigned i = 0; i < r->ring_count; i++)
-		if (!ring_fits(a, r->rings[i], r->bytes, tail_only))
-			return false;
 	a->log_turn++;
 	r->sequence = a->log_next++;
 	r->tail = a->log_tail;
 	a->log_states[r->sequence % LOG_SEQUENCES] = SEQUENCE_ACTIVE;
-	for (unsigned i = 0; i < r->ring_count; i++) {
-		struct log_ring *ring = &a->rings[r->rings[i]];
-		uint64_t start = ring_start(a, r->rings[i], r->bytes);
+	for (unsigned i = 0; i < r->part_count; i++) {
+		struct log_part *part = &r->parts[i];
+		struct log_ring *ring = &a->rings[part->ring];
+		uint64_t start = ring_start(a, part->ring, part->bytes);
 
-		r->at[i] = ring_offset(a, r->rings[i]) + start % ring_bytes(a, r->rings[i]);
-		ring->head = start + r->bytes;
+		part->at = ring_offset(a, part->ring) + start % ring_bytes(a, part->ring);
+		ring->head = start + part->bytes;
 		ring->spans[(ring->first + ring->count++) % LOG_SPANS] =
 			(struct log_span){.sequence = r->sequence, .end = ring->head};
+		a->counters.log_bytes += part->bytes;
 	}
+	a->counters.log_records++;
 	return true;
 }
 
@@ -236,7 +242,7 @@ static int make_room(struct array *a, struct error *err)
 	return rc;
 }
 
-/* Early, so that writers need not stop for it. */
+/* Then a record has all disks flushed and not only its own, so that writers need not stop for room. */
 static bool half_full(struct array *a)
 {
 	for (unsigned i = 0; i <= a->member_count; i++)
@@ -276,19 +282,23 @@ void log__in_place(struct array *a, uint64_t sequence)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* One entry for what is contiguous within a chunk. Returns the number; grows the room. */
-static size_t entries_gather(struct array *a, struct io *io, uint64_t *ret_payload)
+static bool entries_room(struct array *a, struct io *io)
 {
-	size_t count = 0;
-
-	*ret_payload = 0;
 	if (io->log_entry_room < io->piece_room) {
 		free(io->log_entries);
 		io->log_entries = malloc(io->piece_room * sizeof *io->log_entries);
 		io->log_entry_room = io->log_entries ? io->piece_room : 0;
-		if (!io->log_entries)
-			return SIZE_MAX;
 	}
+	if (!io->log_parts)
+		io->log_parts = calloc(LAYOUT_DISKS_MAX + 1, sizeof *io->log_parts);
+	return io->log_entries && io->log_parts;
+}
+
+/* One entry for what is contiguous within a chunk. Pieces are in the order of their keys. */
+static size_t entries_gather(struct array *a, struct io *io)
+{
+	size_t count = 0;
+
 	for (size_t i = 0; i < io->piece_count; i++) {
 		const struct piece *p = &io->pieces[i];
 		uint64_t at = p->offset_bytes - a->label.data_offset;
@@ -296,7 +306,6 @@ static size_t entries_gather(struct array *a, struct io *io, uint64_t *ret_paylo
 
 		if (!p->logged)
 			continue;
-		*ret_payload += p->length;
 		if (last && last->member == p->key / 2 && last->offset_bytes + last->length == at &&
 			at % a->layout.chunk_bytes)
 			last->length += p->length;
@@ -307,8 +316,41 @@ static size_t entries_gather(struct array *a, struct io *io, uint64_t *ret_paylo
 	return count;
 }
 
-static bool header_room(struct io *io, size_t bytes)
+/* Who keeps which part. A record without entries only tells the tail; any will do that are enough. With the lock. */
+static void parts_plan(struct array *a, struct io *io, struct record *r)
 {
+	unsigned keepers[LAYOUT_WIDTH_MAX];
+
+	r->part_count = 0;
+	r->parts = io->log_parts;
+	r->header_bytes = round_up_u64(HEAD_BYTES + r->entries * ENTRY_BYTES, BLOCK_BYTES);
+	for (size_t i = 0; i < io->piece_count; i++) {
+		struct log_part *last = r->part_count ? &r->parts[r->part_count - 1] : NULL;
+		unsigned ring = a->log_disk ? a->member_count : io->pieces[i].key / 2;
+
+		if (!io->pieces[i].logged)
+			continue;
+		if (!last || last->ring != ring) {
+			last = &r->parts[r->part_count++];
+			*last = (struct log_part){.ring = ring, .first = i};
+		}
+		last->payload += io->pieces[i].length;
+		last->end = i + 1;
+	}
+	if (!r->entries) {
+		r->part_count = a->log_disk ? 1 : map__keepers(a, a->log_turn, keepers);
+		for (unsigned i = 0; i < r->part_count; i++)
+			r->parts[i] = (struct log_part){.ring = a->log_disk ? a->member_count : keepers[i]};
+	}
+	for (unsigned i = 0; i < r->part_count; i++)
+		r->parts[i].bytes = r->header_bytes + round_up_u64(r->parts[i].payload, BLOCK_BYTES);
+}
+
+/* A header for each part, one behind the other. */
+static bool headers_room(struct io *io, const struct record *r)
+{
+	size_t bytes = r->header_bytes * r->part_count;
+
 	if (bytes > io->log_header_room) {
 		free(io->log_header);
 		io->log_header = aligned_alloc(DISK_BUFFER_ALIGN, bytes);
@@ -317,19 +359,18 @@ static bool header_room(struct io *io, size_t bytes)
 	return io->log_header != NULL;
 }
 
-static void header_pack(struct array *a, const struct record *r, struct io *io, size_t entries, size_t header_bytes)
+static void header_pack(struct array *a, const struct record *r, const struct log_part *part, struct io *io, uint8_t *p)
 {
-	uint8_t *p = io->log_header;
-
-	memset(p, 0, header_bytes);
+	memset(p, 0, r->header_bytes);
 	memcpy(p, magic, sizeof magic);
 	memcpy(p + AT_ID, a->label.array_id, ID_BYTES);
 	put_le64(p + AT_SEQUENCE, r->sequence);
 	put_le64(p + AT_TAIL, r->tail);
-	put_le32(p + AT_HEADER_BYTES, (uint32_t)header_bytes);
-	put_le32(p + AT_PAYLOAD_BYTES, (uint32_t)r->payload);
-	put_le32(p + AT_ENTRIES, (uint32_t)entries);
-	for (size_t i = 0; i < entries; i++) {
+	put_le32(p + AT_HEADER_BYTES, (uint32_t)r->header_bytes);
+	put_le32(p + AT_PAYLOAD_BYTES, (uint32_t)part->payload);
+	put_le32(p + AT_ENTRIES, (uint32_t)r->entries);
+	put_le16(p + AT_HOLDER, (uint16_t)(part->ring == a->member_count ? HOLDER_ALL : part->ring));
+	for (size_t i = 0; i < r->entries; i++) {
 		uint8_t *e = p + HEAD_BYTES + i * ENTRY_BYTES;
 
 		put_le16(e, io->log_entries[i].member);
@@ -357,7 +398,7 @@ static uint32_t record_crc(
 
 struct sectors_of_io {
 	const struct io *io;
-	size_t piece;
+	size_t piece, end;
 	uint32_t at;
 };
 
@@ -366,12 +407,12 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 {
 	struct sectors_of_io *s = arg;
 
-	while (s->piece < s->io->piece_count &&
+	while (s->piece < s->end &&
 		(!s->io->pieces[s->piece].logged || s->at == s->io->pieces[s->piece].length)) {
 		s->piece++;
 		s->at = 0;
 	}
-	if (s->piece == s->io->piece_count) {
+	if (s->piece == s->end) {
 		*ret_end = true;
 		return 0;
 	}
@@ -379,51 +420,126 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 	return checksum_crc32c(s->io->pieces[s->piece].bytes + s->at - SECTOR_BYTES, SECTOR_BYTES);
 }
 
-static void record_pieces(
-	struct array *a, const struct record *r, const struct io *from, struct io *to, size_t header_bytes)
+static void part_pieces(
+	struct array *a, const struct record *r, const struct log_part *part, const struct io *from, uint8_t *header,
+	struct io *to)
 {
-	for (unsigned i = 0; i < r->ring_count; i++) {
-		unsigned key = r->rings[i] * 2;
-		uint64_t at = r->at[i], rest = r->bytes - header_bytes - r->payload;
+	unsigned key = part->ring * 2;
+	uint64_t at = part->at + r->header_bytes, rest = part->bytes - r->header_bytes - part->payload;
 
-		io__piece(to, key, at, from->log_header, header_bytes, 0);
-		at += header_bytes;
-		for (size_t p = 0; p < from->piece_count; p++)
-			if (from->pieces[p].logged) {
-				io__piece(to, key, at, from->pieces[p].bytes, from->pieces[p].length, 0);
-				at += from->pieces[p].length;
-			}
-		if (rest)
-			io__piece(to, key, at, a->zeros, rest, 0);
+	io__piece(to, key, part->at, header, r->header_bytes, 0);
+	for (size_t p = part->first; p < part->end; p++)
+		if (from->pieces[p].logged) {
+			io__piece(to, key, at, from->pieces[p].bytes, from->pieces[p].length, 0);
+			at += from->pieces[p].length;
+		}
+	if (rest)
+		io__piece(to, key, at, a->zeros, rest, 0);
+}
+
+static void record_build(struct array *a, const struct record *r, struct io *from, struct io *to)
+{
+	for (unsigned i = 0; i < r->part_count; i++) {
+		const struct log_part *part = &r->parts[i];
+
+		if (!to->roads[part->ring].disk)
+			continue; /* went since the batch began: it misses the rows too */
+		uint8_t *header = from->log_header + i * r->header_bytes;
+		struct sectors_of_io sectors = {.io = from, .piece = part->first, .end = part->end};
+
+		header_pack(a, r, part, from, header);
+		put_le32(header + AT_CRC, record_crc(header, r->header_bytes, next_of_io, &sectors));
+		os_charge(OS_STAGE_CHECKSUM, part->payload);
+		part_pieces(a, r, part, from, header, to);
 	}
 }
 
-/* Writes and flushes; returns on how many rings it is good, or an error. */
+/* Whose caches are to be flushed for the record; true: everybody's, so that records which are in place retire. */
+static bool record_wants(struct array *a, const struct record *r, const struct io *to, bool *want)
+{
+	bool crowded = half_full(a), all = true;
+
+	for (unsigned i = 0; i < r->part_count; i++)
+		want[r->parts[i].ring * 2] = to->roads[r->parts[i].ring].disk != NULL;
+	for (unsigned key = 0; key < 2 * a->member_count; key++) {
+		const struct road *road = &to->roads[key / 2];
+
+		if (!(key % 2 ? road->source : road->disk))
+			continue;
+		want[key] |= crowded;
+		all &= want[key];
+	}
+	return all;
+}
+
+/* Writes and flushes; returns how many parts are good, or an error. */
 static int record_write(struct array *a, const struct record *r, struct io *to)
 {
 	bool want[2 * (LAYOUT_DISKS_MAX + 1)] = {false};
 	int status[2 * (LAYOUT_DISKS_MAX + 1)], good = 0;
-
-	for (unsigned i = 0; i < r->ring_count; i++)
-		want[r->rings[i] * 2] = to->roads[r->rings[i]].disk != NULL;
+	bool failed = false;
 	int rc = io__run(to, DISK_WRITE);
+
 	if (rc < 0)
 		return rc;
+	os_mutex_lock(&a->lock);
+	bool all = record_wants(a, r, to, want);
+	uint64_t upto = log__flush_begin(a);
+	os_mutex_unlock(&a->lock);
 	for (size_t p = 0; p < to->piece_count; p++)
 		if (to->pieces[p].status && want[to->pieces[p].key]) {
 			want[to->pieces[p].key] = false;
+			failed = true;
 			array__write_failed(a, to->pieces[p].key, to->pieces[p].status);
 		}
 	rc = io__flush(to, want, status);
 	if (rc)
 		return rc;
-	for (unsigned i = 0; i < r->ring_count; i++) {
-		unsigned key = r->rings[i] * 2;
-
-		if (status[key])
+	for (unsigned key = 0; key < 2 * to->road_count; key++)
+		if (status[key]) {
+			failed = true;
 			array__write_failed(a, key, status[key]);
-		good += want[key] && !status[key];
+		}
+	for (unsigned i = 0; i < r->part_count; i++)
+		good += want[r->parts[i].ring * 2] && !status[r->parts[i].ring * 2];
+	os_scoped_lock(&a->lock);
+	if (all && !failed)
+		log__flush_end(a, upto);
+	return good;
+}
+
+/* With the lock held, let go meanwhile. */
+static int append_once(struct array *a, struct io *io, struct record *r, const uint64_t *rows, unsigned row_count,
+	struct error *err)
+{
+	int rc = 0, good = ERR_MEMORY;
+
+	for (;;) {
+		rc = array__broken(a, err);
+		if (rc)
+			return rc;
+		parts_plan(a, io, r);
+		if (record_place(a, r, row_count))
+			break;
+		rc = make_room(a, err);
+		if (rc)
+			return rc;
 	}
+	for (unsigned i = 0; i < row_count; i++)
+		touch(a, rows[i], r->sequence);
+	os_mutex_unlock(&a->lock);
+	struct io *to = headers_room(io, r) ? io__get(a, err) : NULL;
+	if (to) {
+		os_mutex_lock(&a->lock);
+		io__roads(a, to);
+		os_mutex_unlock(&a->lock);
+		record_build(a, r, io, to);
+		good = record_write(a, r, to);
+		io__put(a, to);
+	}
+	os_mutex_lock(&a->lock);
+	if (good < 0)
+		error_set(err, good, "out of memory for a log record");
 	return good;
 }
 
@@ -432,57 +548,33 @@ static int append(struct array *a, struct io *io, const uint64_t *rows, unsigned
 	struct error *err)
 {
 	struct record r = {0};
-	size_t entries = entries_gather(a, io, &r.payload);
-	size_t header_bytes = round_up_u64(HEAD_BYTES + entries * ENTRY_BYTES, BLOCK_BYTES);
-	int rc = 0, good = 0;
+	int good = 0;
 
-	if (entries == SIZE_MAX || !header_room(io, header_bytes))
+	if (!entries_room(a, io))
 		return error_set(err, ERR_MEMORY, "out of memory for a log record");
-	r.bytes = header_bytes + round_up_u64(r.payload, BLOCK_BYTES);
-	while (!good && !rc) {
-		while (!(rc = array__broken(a, err)) && !record_place(a, &r, row_count))
-			if ((rc = make_room(a, err)))
-				break;
-		if (rc)
-			return rc;
-		for (unsigned i = 0; i < row_count; i++)
-			touch(a, rows[i], r.sequence);
-		a->counters.log_records++;
-		a->counters.log_bytes += r.bytes * r.ring_count;
-		os_mutex_unlock(&a->lock);
-		struct io *to = io__get(a, err);
-		if (to) {
-			os_mutex_lock(&a->lock);
-			io__roads(a, to);
-			os_mutex_unlock(&a->lock);
-			header_pack(a, &r, io, entries, header_bytes);
-			put_le32(io->log_header + AT_CRC, record_crc(io->log_header, header_bytes, next_of_io,
-								  &(struct sectors_of_io){.io = io}));
-			os_charge(OS_STAGE_CHECKSUM, r.payload);
-			record_pieces(a, &r, io, to, header_bytes);
-			good = record_write(a, &r, to);
-			if (good < 0)
-				rc = error_set(err, good, "out of memory for a log record");
-			io__put(a, to);
-		} else {
-			rc = ERR_MEMORY;
-		}
-		os_mutex_lock(&a->lock);
+	r.entries = entries_gather(a, io);
+	while (!good) {
+		good = append_once(a, io, &r, rows, row_count, err);
 		if (good > 0) {
 			a->log_tail_durable = max_of(a->log_tail_durable, r.tail);
 			array__settle(a);
-		} else {
+		} else if (r.sequence) {
 			log__in_place(a, r.sequence); /* it is nowhere, so nothing has to be waited for */
+			r.sequence = 0;
 		}
 	}
+	/* Whoever missed its part is out; enough must be left that all others' parts make the rows. */
+	int rc = good < 0 ? good : array__broken(a, err);
 	if (!rc)
 		*ret_sequence = r.sequence;
+	else if (r.sequence)
+		log__in_place(a, r.sequence);
 	return rc;
 }
 
 static int tail_write(struct array *a, struct error *err)
 {
-	struct io empty = {.piece_count = 0, .piece_room = 1};
+	struct io empty = {.piece_room = 1};
 	uint64_t sequence = 0;
 	int rc = append(a, &empty, NULL, 0, &sequence, err);
 
@@ -490,27 +582,16 @@ static int tail_write(struct array *a, struct error *err)
 		log__in_place(a, sequence);
 	free(empty.log_entries);
 	free(empty.log_header);
+	free(empty.log_parts);
 	return rc;
 }
 
 int log__append(struct array *a, struct io *io, const uint64_t *rows, unsigned row_count, uint64_t *ret_sequence,
 	struct error *err)
 {
-	io__sort(io); /* so that neighbours share an entry */
-	os_mutex_lock(&a->lock);
-	bool early = half_full(a) && !a->flushing && log__flush_begin(a) > a->log_tail;
-	if (early) {
-		os_mutex_unlock(&a->lock);
-		int rc = array__flush_devices(a, true, err);
-		os_mutex_lock(&a->lock);
-		if (rc) {
-			os_mutex_unlock(&a->lock);
-			return rc;
-		}
-	}
-	int rc = append(a, io, rows, row_count, ret_sequence, err);
-	os_mutex_unlock(&a->lock);
-	return rc;
+	io__sort(io); /* so that neighbours share an entry, and each member's pieces lie together */
+	os_scoped_lock(&a->lock);
+	return append(a, io, rows, row_count, ret_sequence, err);
 }
 
 int log__checkpoint(struct array *a, struct error *err)
@@ -532,13 +613,15 @@ int log__checkpoint(struct array *a, struct error *err)
 /* --- after a crash ---------------------------------------------------------------------------- */
 
 struct found {
-	uint64_t sequence, tail;
-	uint8_t *bytes; /* the record */
+	uint64_t sequence;
+	unsigned holder;
+	uint8_t *bytes; /* the part */
 };
 struct finds {
 	struct found *items;
 	size_t count, room;
 	uint64_t tail, last;
+	bool unsure[LAYOUT_DISKS_MAX + 1]; /* rings of which something could not be read */
 };
 
 struct sectors_of_record {
@@ -557,18 +640,19 @@ static uint32_t next_of_record(void *arg, bool *ret_end)
 	return checksum_crc32c(s->at - SECTOR_BYTES, SECTOR_BYTES);
 }
 
-/* The length of the record that begins here, 0 when none does. */
+/* The length of the part that begins here, 0 when none does. */
 static uint64_t record_check(const struct array *a, uint8_t *p, uint64_t room)
 {
 	if (room < BLOCK_BYTES || memcmp(p, magic, sizeof magic) || memcmp(p + AT_ID, a->label.array_id, ID_BYTES))
 		return 0;
 	uint64_t header = get_le32(p + AT_HEADER_BYTES), payload = get_le32(p + AT_PAYLOAD_BYTES);
 	uint64_t entries = get_le32(p + AT_ENTRIES), bytes = header + round_up_u64(payload, BLOCK_BYTES), sum = 0;
+	unsigned holder = get_le16(p + AT_HOLDER);
 	if (header % BLOCK_BYTES || payload % SECTOR_BYTES || bytes > room ||
 		header < HEAD_BYTES + entries * ENTRY_BYTES)
 		return 0;
-	for (uint64_t i = 0; i < entries; i++)
-		sum += get_le32(p + HEAD_BYTES + i * ENTRY_BYTES + ENTRY_LENGTH);
+	for (const uint8_t *e = p + HEAD_BYTES, *end = e + entries * ENTRY_BYTES; e < end; e += ENTRY_BYTES)
+		sum += holder == HOLDER_ALL || get_le16(e) == holder ? get_le32(e + ENTRY_LENGTH) : 0;
 	if (sum != payload)
 		return 0;
 	uint32_t crc = get_le32(p + AT_CRC);
@@ -587,9 +671,6 @@ static int find_add(struct finds *f, const uint8_t *p, uint64_t bytes, uint64_t 
 	f->last = max_of(f->last, sequence);
 	if (sequence < least)
 		return 0;
-	for (size_t i = 0; i < f->count; i++)
-		if (f->items[i].sequence == sequence)
-			return 0;
 	if (f->count == f->room) {
 		size_t room = f->room ? 2 * f->room : 64;
 		struct found *items = realloc(f->items, room * sizeof *items);
@@ -603,21 +684,24 @@ static int find_add(struct finds *f, const uint8_t *p, uint64_t bytes, uint64_t 
 	if (!copy)
 		return error_set(err, ERR_MEMORY, "out of memory for replaying the log");
 	memcpy(copy, p, bytes);
-	f->items[f->count++] = (struct found){.sequence = sequence, .bytes = copy};
+	f->items[f->count++] =
+		(struct found){.sequence = sequence, .holder = get_le16(p + AT_HOLDER), .bytes = copy};
 	return 0;
 }
 
-static int ring_scan(struct array *a, struct disk *d, uint64_t offset, uint64_t bytes, uint8_t *buffer, struct finds *f,
-	struct error *err)
+static int ring_scan(
+	struct array *a, struct disk *d, unsigned ring, uint8_t *buffer, struct finds *f, struct error *err)
 {
+	uint64_t offset = ring_offset(a, ring), bytes = ring_bytes(a, ring);
 	int rc = 0;
 
 	for (uint64_t at = 0; at < bytes; at += MIB) {
 		uint64_t n = min_of(bytes - at, MIB);
 
-		/* What cannot be read is like what was never written: the record is on other members too. */
-		if (disk_read(d, offset + at, buffer + at, n, NULL))
+		if (disk_read(d, offset + at, buffer + at, n, NULL)) {
 			memset(buffer + at, 0, n);
+			f->unsure[ring] = true;
+		}
 	}
 	for (uint64_t at = 0, n; at + BLOCK_BYTES <= bytes && !rc; at += max_of(n, (uint64_t)BLOCK_BYTES)) {
 		n = record_check(a, buffer + at, bytes - at);
@@ -631,34 +715,76 @@ static int found_order(const void *x, const void *y)
 {
 	const struct found *a = x, *b = y;
 
-	return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+	if (a->sequence != b->sequence)
+		return a->sequence < b->sequence ? -1 : 1;
+	return a->holder < b->holder ? -1 : a->holder > b->holder;
 }
 
-/* Writes what the record holds for members that are there, but not into rows that never had anything promised. */
-static int record_apply(struct array *a, struct io *io, const uint8_t *p, struct error *err)
+/* All parts of one record that were found. */
+struct whole {
+	const struct found *parts;
+	size_t count;
+};
+
+static struct log_entry entry_of(const uint8_t *p, uint32_t index)
 {
-	uint64_t at = get_le32(p + AT_HEADER_BYTES);
+	const uint8_t *e = p + HEAD_BYTES + index * ENTRY_BYTES;
 
-	io__reset(io);
+	return (struct log_entry){
+		.member = get_le16(e), .length = get_le32(e + ENTRY_LENGTH), .offset_bytes = get_le64(e + ENTRY_OFFSET)};
+}
+
+static int entries_check(const struct array *a, const uint8_t *p, struct error *err)
+{
 	for (uint32_t i = 0; i < get_le32(p + AT_ENTRIES); i++) {
-		const uint8_t *e = p + HEAD_BYTES + i * ENTRY_BYTES;
-		unsigned member = get_le16(e);
-		uint64_t length = get_le32(e + ENTRY_LENGTH), offset = get_le64(e + ENTRY_OFFSET),
-			 chunk = a->layout.chunk_bytes;
+		struct log_entry e = entry_of(p, i);
+		uint64_t chunk = a->layout.chunk_bytes;
 
-		if (member >= a->member_count || length == 0 || offset >= a->layout.disk_bytes ||
-			offset % chunk + length > chunk || offset % a->sector_bytes || length % a->sector_bytes)
+		if (e.member >= a->member_count || e.length == 0 || e.offset_bytes >= a->layout.disk_bytes ||
+			e.offset_bytes % chunk + e.length > chunk || e.offset_bytes % a->sector_bytes ||
+			e.length % a->sector_bytes)
 			return error_set(err, ERR_CORRUPT,
-				"array %s: a log record writes %llu bytes at %llu of member %u, which is no place in a "
+				"array %s: a log record writes %u bytes at %llu of member %u, which is no place in a "
 				"row",
-				a->label.name, (unsigned long long)length, (unsigned long long)offset, member);
-		uint64_t row = layout_row_at(&a->layout, member, offset, NULL);
-		enum row_state s = ROW_DURABLE(a->map[row]);
-		if (s != ROW_NEVER && s != ROW_FRESH)
-			io__piece_write(a, io, member, row, offset, (uint8_t *)p + at, length, false);
-		at += length;
+				a->label.name, e.length, (unsigned long long)e.offset_bytes, e.member);
 	}
+	return 0;
+}
+
+static bool has_part(const struct whole *w, unsigned member)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (w->parts[i].holder == member || w->parts[i].holder == HOLDER_ALL)
+			return true;
+	return false;
+}
+
+/* Every member that is there has its part, as far as can be told. */
+static bool is_complete(const struct array *a, const struct io *io, const struct finds *f, const struct whole *w)
+{
+	const uint8_t *p = w->parts[0].bytes;
+
+	for (uint32_t i = 0; i < get_le32(p + AT_ENTRIES); i++) {
+		unsigned member = entry_of(p, i).member;
+
+		if (io->roads[member].disk && !f->unsure[member] && !has_part(w, member))
+			return false;
+	}
+	return true;
+}
+
+/* Rows that never had anything promised stay as they are. */
+static bool is_promised(const struct array *a, uint64_t row)
+{
+	enum row_state s = ROW_DURABLE(a->map[row]);
+
+	return s != ROW_NEVER && s != ROW_FRESH;
+}
+
+static int pieces_apply(struct array *a, struct io *io, struct error *err)
+{
 	int failed = io__run(io, DISK_WRITE);
+
 	if (failed < 0)
 		return error_set(err, failed, "out of memory for replaying the log");
 	for (size_t i = 0; i < io->piece_count; i++)
@@ -668,8 +794,95 @@ static int record_apply(struct array *a, struct io *io, const uint8_t *p, struct
 		os_scoped_lock(&a->lock);
 		io__roads(a, io);
 	}
-	a->counters.replayed_records++;
 	return 0;
+}
+
+/* What the part holds is written on members that are there. */
+static void part_pieces_again(struct array *a, struct io *io, const struct found *part)
+{
+	uint64_t at = get_le32(part->bytes + AT_HEADER_BYTES);
+
+	for (uint32_t i = 0; i < get_le32(part->bytes + AT_ENTRIES); i++) {
+		struct log_entry e = entry_of(part->bytes, i);
+
+		if (part->holder != HOLDER_ALL && part->holder != e.member)
+			continue;
+		uint64_t row = layout_row_at(&a->layout, e.member, e.offset_bytes, NULL);
+		if (is_promised(a, row))
+			io__piece_write(a, io, e.member, row, e.offset_bytes, part->bytes + at, e.length, false);
+		at += e.length;
+	}
+}
+
+/* The columns of a row whose parts were not found: they cannot be believed. */
+static uint64_t columns_unsure(
+	const struct array *a, const struct io *io, const struct whole *w, uint64_t row)
+{
+	const uint8_t *p = w->parts[0].bytes;
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < get_le32(p + AT_ENTRIES); i++) {
+		struct log_entry e = entry_of(p, i);
+		unsigned column;
+
+		if (has_part(w, e.member) || !io->roads[e.member].disk)
+			continue;
+		if (layout_row_at(&a->layout, e.member, e.offset_bytes, &column) == row)
+			mask |= (uint64_t)1 << column;
+	}
+	return mask;
+}
+
+/* Members that may have lost their part get the column from the others, after those were written. */
+static int unsure_make(struct array *a, struct io *io, const struct whole *w, struct error *err)
+{
+	const uint8_t *p = w->parts[0].bytes;
+	scoped_free uint8_t *bytes = aligned_alloc(DISK_BUFFER_ALIGN, a->layout.chunk_bytes);
+	int rc = bytes ? 0 : error_set(err, ERR_MEMORY, "out of memory for replaying the log");
+
+	for (uint32_t i = 0; i < get_le32(p + AT_ENTRIES) && !rc; i++) {
+		struct log_entry e = entry_of(p, i);
+		uint64_t in = e.offset_bytes % a->layout.chunk_bytes;
+		unsigned column;
+
+		if (has_part(w, e.member) || !io->roads[e.member].disk)
+			continue;
+		uint64_t row = layout_row_at(&a->layout, e.member, e.offset_bytes, &column);
+		if (!is_promised(a, row))
+			continue;
+		io__reset(io);
+		rc = read__recover(a, io, row, column, in, in + e.length, bytes, columns_unsure(a, io, w, row), err);
+		if (rc == ERR_LOST) { /* more failed together than there is parity for */
+			error_clear(err);
+			rc = 0;
+			poison__fill(a, bytes, e.length);
+			map__lose(a, row);
+		}
+		io__reset(io);
+		io__piece_write(a, io, e.member, row, e.offset_bytes, bytes, e.length, false);
+		if (!rc)
+			rc = pieces_apply(a, io, err);
+	}
+	return rc;
+}
+
+static int record_apply(
+	struct array *a, struct io *io, const struct finds *f, const struct whole *w, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < w->count && !rc; i++)
+		rc = entries_check(a, w->parts[i].bytes, err);
+	if (rc || !is_complete(a, io, f, w))
+		return rc;
+	io__reset(io);
+	for (size_t i = 0; i < w->count; i++)
+		part_pieces_again(a, io, &w->parts[i]);
+	rc = pieces_apply(a, io, err);
+	if (!rc)
+		rc = unsure_make(a, io, w, err);
+	a->counters.replayed_records++;
+	return rc;
 }
 
 int log__replay(struct array *a, struct io *io, struct error *err)
@@ -681,13 +894,15 @@ int log__replay(struct array *a, struct io *io, struct error *err)
 
 	for (unsigned ring = 0; ring <= a->member_count && !rc; ring++)
 		if (io->roads[ring].disk)
-			rc = ring_scan(
-				a, io->roads[ring].disk, ring_offset(a, ring), ring_bytes(a, ring), buffer, &f, err);
+			rc = ring_scan(a, io->roads[ring].disk, ring, buffer, &f, err);
 	if (f.count)
 		qsort(f.items, f.count, sizeof *f.items, found_order);
-	for (size_t i = 0; i < f.count && !rc; i++)
+	for (size_t i = 0, n; i < f.count && !rc; i += n) {
+		for (n = 1; i + n < f.count && f.items[i + n].sequence == f.items[i].sequence;)
+			n++;
 		if (f.items[i].sequence >= f.tail)
-			rc = record_apply(a, io, f.items[i].bytes, err);
+			rc = record_apply(a, io, &f, &(struct whole){.parts = &f.items[i], .count = n}, err);
+	}
 	for (size_t i = 0; i < f.count; i++)
 		free(f.items[i].bytes);
 	free(f.items);

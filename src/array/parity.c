@@ -205,14 +205,24 @@ static bool span_memory(struct span *s, const struct layout_row *lr, struct io *
 	return true;
 }
 
-static uint64_t span_log_bytes(const struct span *s, const struct layout_row *lr)
+#define LOG_HEAD_BYTES 64u /* what a column adds to a record at most beside its bytes: entries, in every part */
+
+/* Adds what the span adds to the part of a record on each member (on a log disk: to the one part). False: it would be
+ * too much there. */
+static bool span_log_fits(const struct array *a, const struct span *s, const struct layout_row *lr, uint64_t *on_member,
+	uint64_t *entries)
 {
-	uint64_t bytes = 0;
+	uint64_t most = log__part_max(a), more = *entries + (lr->data + lr->parity) * LOG_HEAD_BYTES;
 
 	for (unsigned c = 0; c < lr->data + lr->parity; c++)
+		if (bit(s->write | s->bad, c) &&
+			on_member[a->log_disk ? 0 : lr->disk[c]] + s->hi - s->lo + more > most)
+			return false;
+	for (unsigned c = 0; c < lr->data + lr->parity; c++)
 		if (bit(s->write | s->bad, c))
-			bytes += s->columns[c].hi - s->columns[c].lo + 64;
-	return bytes;
+			on_member[a->log_disk ? 0 : lr->disk[c]] += s->hi - s->lo;
+	*entries = more;
+	return true;
 }
 
 /* The longest span, so that the worst one fits into scratch and, when logged, into a record. */
@@ -221,7 +231,7 @@ static uint64_t span_most(const struct array *a, const struct io *io, bool logge
 	uint64_t most = io->scratch_room / 4 / a->layout.width;
 
 	if (logged)
-		most = min_of(most, log__record_max(a) / 2 / a->layout.width);
+		most = min_of(most, log__part_max(a) / 2 / (a->log_disk ? a->layout.width : 1));
 	return max_of(round_down_u64(most, 4096), (uint64_t)4096);
 }
 
@@ -242,7 +252,7 @@ static bool spans_open(struct array *a, struct batch *b)
 /* Adds spans from where the last round ended, as long as they fit. */
 static int round_fill(struct array *a, struct batch *b, struct io *io, struct error *err)
 {
-	uint64_t log_bytes = 0, log_most = a->journal ? log__record_max(a) : 0;
+	uint64_t on_member[LAYOUT_DISKS_MAX] = {0}, entries = 0;
 	struct layout_row lr;
 
 	b->span_count = 0;
@@ -269,14 +279,12 @@ static int round_fill(struct array *a, struct batch *b, struct io *io, struct er
 		int rc = span_plan(a, b, s, &lr, err);
 		if (rc)
 			return rc;
-		uint64_t more = logged ? span_log_bytes(s, &lr) : 0;
-		if (b->span_count && log_bytes + more > log_most && logged)
-			break;
 		if (!span_memory(s, &lr, io)) {
 			sp_assert(b->span_count > 0);
 			break;
 		}
-		log_bytes += more;
+		if (logged && !span_log_fits(a, s, &lr, on_member, &entries) && b->span_count)
+			break;
 		b->span_count++;
 		b->at_byte = s->hi;
 	}
