@@ -1,10 +1,21 @@
-/* Packing and unpacking of all that a pool writes. The only place that knows byte offsets. */
+/*
+ * Packing and unpacking of all that a pool writes. The only place that knows byte offsets; docs/format.md has them as
+ * tables. Every unpack function refuses what its pack function could not have written, so what passed can be packed again
+ * and gives the same bytes. Nothing is allocated here.
+ */
 #include "format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LLU(v) ((unsigned long long)(v))
 
 const uint32_t class_bytes[CLASS_COUNT + 1] = {
 	4 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10,
 	128 << 10, 192 << 10, 256 << 10, 384 << 10, 512 << 10, 768 << 10, 1 << 20, NODE_BYTES,
 };
+#define RECORD_BYTES_MAX (1u << 20)
+#define UNIT_LIMIT (1ULL << 40)
 
 unsigned class_of(uint64_t bytes)
 {
@@ -14,4 +25,993 @@ unsigned class_of(uint64_t bytes)
 	while (class_bytes[class] < bytes)
 		class++;
 	return class;
+}
+
+static void put_le40(uint8_t *p, uint64_t v)
+{
+	put_le32(p, (uint32_t)v);
+	p[4] = (uint8_t)(v >> 32);
+}
+
+static uint64_t get_le40(const uint8_t *p)
+{
+	return get_le32(p) | (uint64_t)p[4] << 32;
+}
+
+static void put_le48(uint8_t *p, uint64_t v)
+{
+	put_le32(p, (uint32_t)v);
+	put_le16(p + 4, (uint16_t)(v >> 32));
+}
+
+static uint64_t get_le48(const uint8_t *p)
+{
+	return get_le32(p) | (uint64_t)get_le16(p + 4) << 32;
+}
+
+static bool all_zero(const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+/* --- block pointers ------------------------------------------------------------------------------------------------- */
+
+enum {
+	BP_AT_KIND = 0,
+	BP_AT_CODECS = 1,
+	BP_AT_LEVEL = 2,
+	BP_AT_COPIES = 3,
+	BP_AT_LOGICAL = 4,
+	BP_AT_BIRTH = 8,
+	BP_AT_RUN = 16,
+	BP_AT_COLUMN = 22,
+	BP_AT_HINT_DISK = 23,
+	BP_AT_STRIPE = 24,
+	BP_AT_HINT_UNIT = 28,
+	BP_AT_ZERO = 33,
+	BP_AT_PHYSICAL = 36,
+	BP_AT_CHECKSUM = 40,
+	BP_AT_COPY = 16,
+	ADDRESS_BYTES = 6,
+};
+_Static_assert(BP_AT_BIRTH + 8 == BP_INLINE_HEAD, "the inline form is the head and nothing else");
+_Static_assert(BP_AT_COPY + POOL_COPIES_MAX * ADDRESS_BYTES == BP_AT_CHECKSUM, "the copies end where the checksum begins");
+_Static_assert(BP_AT_CHECKSUM + CHECKSUM_BYTES == BP_BYTES, "a pointer is 64 bytes");
+_Static_assert(BP_AT_HINT_UNIT + 5 == BP_AT_ZERO && BP_AT_PHYSICAL + 4 == BP_AT_CHECKSUM, "the data form has no gap");
+_Static_assert(COMPRESS_COUNT <= 16 && CHECKSUM_COUNT <= 16, "two codes share a byte");
+
+void bp_pack(const struct bp *bp, uint8_t out[BP_BYTES])
+{
+	memset(out, 0, BP_BYTES);
+	out[BP_AT_KIND] = bp->kind;
+	put_le64(out + BP_AT_BIRTH, bp->birth);
+	if (bp->kind == BP_HOLE) {
+		put_le32(out + BP_AT_LOGICAL, bp->logical_bytes);
+		return;
+	}
+	out[BP_AT_CODECS] = (uint8_t)(bp->compression | bp->checksum_kind << 4);
+	out[BP_AT_LEVEL] = bp->level;
+	put_le32(out + BP_AT_LOGICAL, bp->kind == BP_NODE && bp->level != BP_LEVEL_BLOB ? NODE_BYTES : bp->logical_bytes);
+	if (bp->kind == BP_INLINE)
+		return;
+	memcpy(out + BP_AT_CHECKSUM, bp->checksum, CHECKSUM_BYTES);
+	if (bp->kind == BP_NODE) {
+		sp_assert(bp->copies <= POOL_COPIES_MAX);
+		out[BP_AT_COPIES] = (uint8_t)bp->copies;
+		for (unsigned i = 0; i < bp->copies; i++) {
+			sp_assert(bp->copy[i].unit < UNIT_LIMIT);
+			out[BP_AT_COPY + i * ADDRESS_BYTES] = bp->copy[i].disk;
+			put_le40(out + BP_AT_COPY + i * ADDRESS_BYTES + 1, bp->copy[i].unit);
+		}
+		return;
+	}
+	sp_assert(bp->kind == BP_DATA && bp->run < 1ULL << 48 && bp->hint.unit < UNIT_LIMIT);
+	put_le48(out + BP_AT_RUN, bp->run);
+	out[BP_AT_COLUMN] = bp->column;
+	out[BP_AT_HINT_DISK] = bp->hint.disk;
+	put_le32(out + BP_AT_STRIPE, bp->stripe);
+	put_le40(out + BP_AT_HINT_UNIT, bp->hint.unit);
+	put_le32(out + BP_AT_PHYSICAL, bp->physical_bytes);
+}
+
+static int bp_unpack_node(const uint8_t in[BP_BYTES], struct bp *bp, struct error *err)
+{
+	bp->copies = in[BP_AT_COPIES];
+	if (bp->copies < 1 || bp->copies > POOL_COPIES_MAX)
+		return error_set(err, ERR_CORRUPT, "a pointer to a node names %u copies; 1 to %u are possible", bp->copies,
+				 POOL_COPIES_MAX);
+	if (bp->level != BP_LEVEL_BLOB && bp->logical_bytes != NODE_BYTES)
+		return error_set(err, ERR_CORRUPT, "a pointer to a node says %u bytes; a node has %u", bp->logical_bytes,
+				 NODE_BYTES);
+	if (bp->logical_bytes == 0 || bp->logical_bytes > RECORD_BYTES_MAX)
+		return error_set(err, ERR_CORRUPT, "a pointer to a blob says %u bytes; 1 to %u are possible",
+				 bp->logical_bytes, RECORD_BYTES_MAX);
+	bp->physical_bytes = bp->logical_bytes;
+	for (unsigned i = 0; i < bp->copies; i++) {
+		bp->copy[i].disk = in[BP_AT_COPY + i * ADDRESS_BYTES];
+		bp->copy[i].unit = get_le40(in + BP_AT_COPY + i * ADDRESS_BYTES + 1);
+		for (unsigned j = 0; j < i; j++)
+			if (bp->copy[j].disk == bp->copy[i].disk)
+				return error_set(err, ERR_CORRUPT, "a pointer to a node has two copies on disk %u",
+						 bp->copy[i].disk);
+		if (bp->copy[i].disk >= POOL_DISKS_MAX)
+			return error_set(err, ERR_CORRUPT, "a pointer to a node names disk %u; a pool has at most %u",
+					 bp->copy[i].disk, POOL_DISKS_MAX);
+	}
+	if (!all_zero(in + BP_AT_COPY + bp->copies * ADDRESS_BYTES, (POOL_COPIES_MAX - bp->copies) * ADDRESS_BYTES))
+		return error_set(err, ERR_CORRUPT, "a pointer to a node has bytes behind its %u copies", bp->copies);
+	return 0;
+}
+
+static int bp_unpack_data(const uint8_t in[BP_BYTES], struct bp *bp, struct error *err)
+{
+	bp->run = get_le48(in + BP_AT_RUN);
+	bp->column = in[BP_AT_COLUMN];
+	bp->hint.disk = in[BP_AT_HINT_DISK];
+	bp->stripe = get_le32(in + BP_AT_STRIPE);
+	bp->hint.unit = get_le40(in + BP_AT_HINT_UNIT);
+	bp->physical_bytes = get_le32(in + BP_AT_PHYSICAL);
+	if (in[BP_AT_COPIES] || !all_zero(in + BP_AT_ZERO, BP_AT_PHYSICAL - BP_AT_ZERO))
+		return error_set(err, ERR_CORRUPT, "a pointer to data has bytes set that must be zero");
+	if (bp->column >= POOL_WIDTH_MAX || bp->stripe >= RUN_STRIPES_MAX)
+		return error_set(err, ERR_CORRUPT, "a pointer to data names stripe %u column %u; %u and %u are the limits",
+				 bp->stripe, bp->column, RUN_STRIPES_MAX, POOL_WIDTH_MAX);
+	if (bp->logical_bytes == 0 || bp->logical_bytes > RECORD_BYTES_MAX || bp->physical_bytes == 0 ||
+	    bp->physical_bytes > bp->logical_bytes)
+		return error_set(err, ERR_CORRUPT, "a pointer to data says %u bytes stored in %u", bp->logical_bytes,
+				 bp->physical_bytes);
+	if (bp->compression == COMPRESS_OFF && bp->physical_bytes != bp->logical_bytes)
+		return error_set(err, ERR_CORRUPT, "a pointer to data says %u bytes stored in %u, not compressed",
+				 bp->logical_bytes, bp->physical_bytes);
+	return 0;
+}
+
+int bp_unpack(const uint8_t in[BP_BYTES], struct bp *ret, struct error *err)
+{
+	struct bp bp = {
+		.kind = in[BP_AT_KIND],
+		.compression = in[BP_AT_CODECS] & 15,
+		.checksum_kind = in[BP_AT_CODECS] >> 4,
+		.level = in[BP_AT_LEVEL],
+		.logical_bytes = get_le32(in + BP_AT_LOGICAL),
+		.birth = get_le64(in + BP_AT_BIRTH),
+	};
+	int code = 0;
+
+	if (bp.kind >= BP_KIND_COUNT)
+		return error_set(err, ERR_CORRUPT, "a pointer is of kind %u; 0 to %u are known", bp.kind, BP_KIND_COUNT - 1);
+	if (bp.compression >= COMPRESS_COUNT || bp.checksum_kind >= CHECKSUM_COUNT)
+		return error_set(err, ERR_CORRUPT, "a pointer names compression %u and checksum %u, which are not known",
+				 bp.compression, bp.checksum_kind);
+	switch (bp.kind) {
+	case BP_HOLE:
+		if (in[BP_AT_CODECS] || in[BP_AT_LEVEL] || in[BP_AT_COPIES] ||
+		    !all_zero(in + BP_INLINE_HEAD, BP_BYTES - BP_INLINE_HEAD))
+			return error_set(err, ERR_CORRUPT, "a pointer to a hole has bytes set that must be zero");
+		break;
+	case BP_INLINE:
+		if (in[BP_AT_COPIES] || bp.logical_bytes == 0 || bp.logical_bytes > RECORD_BYTES_MAX)
+			return error_set(err, ERR_CORRUPT, "an inline pointer says %u bytes", bp.logical_bytes);
+		break;
+	case BP_NODE:
+		code = bp_unpack_node(in, &bp, err);
+		break;
+	default:
+		code = bp_unpack_data(in, &bp, err);
+	}
+	if (code)
+		return code;
+	if (bp.kind == BP_NODE || bp.kind == BP_DATA)
+		memcpy(bp.checksum, in + BP_AT_CHECKSUM, CHECKSUM_BYTES);
+	*ret = bp;
+	return 0;
+}
+
+int bp_unpack_value(const uint8_t *value, size_t bytes, struct bp *ret, struct error *err)
+{
+	uint8_t head[BP_BYTES] = {0};
+	struct bp bp;
+	int code;
+
+	if (bytes < BP_INLINE_HEAD)
+		return error_set(err, ERR_CORRUPT, "a pointer has %zu bytes; at least %u are needed", bytes, BP_INLINE_HEAD);
+	if (value[BP_AT_KIND] != BP_INLINE) {
+		if (bytes != BP_BYTES)
+			return error_set(err, ERR_CORRUPT, "a pointer has %zu bytes; expected %u", bytes, BP_BYTES);
+		return bp_unpack(value, ret, err);
+	}
+	if (bytes == BP_INLINE_HEAD || bytes > BP_INLINE_HEAD + BP_INLINE_MAX)
+		return error_set(err, ERR_CORRUPT, "an inline pointer holds %zu bytes; 1 to %u are possible",
+				 bytes - BP_INLINE_HEAD, BP_INLINE_MAX);
+	memcpy(head, value, BP_INLINE_HEAD);
+	code = bp_unpack(head, &bp, err);
+	if (code)
+		return code;
+	bp.physical_bytes = (uint32_t)(bytes - BP_INLINE_HEAD);
+	if (bp.physical_bytes > bp.logical_bytes ||
+	    (bp.compression == COMPRESS_OFF && bp.physical_bytes != bp.logical_bytes))
+		return error_set(err, ERR_CORRUPT, "an inline pointer says %u bytes and holds %u", bp.logical_bytes,
+				 bp.physical_bytes);
+	*ret = bp;
+	return 0;
+}
+
+/* --- label header ----------------------------------------------------------------------------------------------------- */
+
+#define BLOCK_BYTES 4096u
+#define BLOCK_AT_CRC (BLOCK_BYTES - 4)
+
+static const uint8_t label_magic[8] = {'S', 'P', 'N', 'D', 'P', 'O', 'O', 'L'};
+enum {
+	LABEL_AT_MAGIC = 0,
+	LABEL_AT_VERSION = 8,
+	LABEL_AT_WHICH = 12,
+	LABEL_AT_INCOMPATIBLE = 16,
+	LABEL_AT_READ_ONLY = 24,
+	LABEL_AT_POOL_ID = 32,
+	LABEL_AT_DISK_ID = 48,
+	LABEL_AT_INDEX = 64,
+	LABEL_AT_ZONE_COUNT = 68,
+	LABEL_AT_SIZE = 72,
+	LABEL_AT_ZONE = 80,
+	LABEL_AT_DATA_START = 88,
+	LABEL_AT_LOG_OFFSET = 96,
+	LABEL_AT_LOG_BYTES = 104,
+	LABEL_END = 112,
+};
+_Static_assert(LABEL_CONFIG_OFFSET(0) >= LABEL_HEADER_OFFSET + BLOCK_BYTES, "the header ends before the configuration");
+_Static_assert(LABEL_CONFIG_OFFSET(1) + LABEL_CONFIG_BYTES <= LABEL_RING_OFFSET, "both configurations fit before the ring");
+_Static_assert(LABEL_RING_OFFSET + LABEL_RING_SLOTS * BLOCK_BYTES == LABEL_BYTES, "the ring ends the label");
+
+bool label_header_is(const uint8_t in[4096])
+{
+	return memcmp(in + LABEL_AT_MAGIC, label_magic, sizeof(label_magic)) == 0;
+}
+
+void label_header_pack(const struct label_header *h, uint8_t out[4096])
+{
+	memset(out, 0, BLOCK_BYTES);
+	memcpy(out + LABEL_AT_MAGIC, label_magic, sizeof(label_magic));
+	put_le32(out + LABEL_AT_VERSION, h->version);
+	out[LABEL_AT_WHICH] = h->which;
+	put_le64(out + LABEL_AT_INCOMPATIBLE, h->features_incompatible);
+	put_le64(out + LABEL_AT_READ_ONLY, h->features_read_only);
+	memcpy(out + LABEL_AT_POOL_ID, h->pool_id, 16);
+	memcpy(out + LABEL_AT_DISK_ID, h->disk_id, 16);
+	put_le32(out + LABEL_AT_INDEX, h->disk_index);
+	put_le32(out + LABEL_AT_ZONE_COUNT, h->zone_count);
+	put_le64(out + LABEL_AT_SIZE, h->size_bytes);
+	put_le64(out + LABEL_AT_ZONE, h->zone_bytes);
+	put_le64(out + LABEL_AT_DATA_START, h->data_start_bytes);
+	put_le64(out + LABEL_AT_LOG_OFFSET, h->log_offset_bytes);
+	put_le64(out + LABEL_AT_LOG_BYTES, h->log_bytes);
+	put_le32(out + BLOCK_AT_CRC, checksum_crc32c(out, BLOCK_AT_CRC));
+}
+
+/* Zones lie inside the disk, whole units, and nothing in the sums overflows. */
+static int zones_check(uint64_t size, uint64_t start, uint64_t zone, uint32_t count, struct error *err)
+{
+	uint64_t end = size >= POOL_DISK_BYTES_MIN ? round_down_u64(size, 1 << 20) - LABEL_BYTES : 0;
+
+	if (size < POOL_DISK_BYTES_MIN || size > UNIT_LIMIT * POOL_UNIT_BYTES)
+		return error_set(err, ERR_CORRUPT, "a disk is said to have %llu bytes; %u is the least", LLU(size),
+				 POOL_DISK_BYTES_MIN);
+	if (zone < POOL_UNIT_BYTES || zone > POOL_ZONE_BYTES_MAX || zone % POOL_UNIT_BYTES || start % POOL_UNIT_BYTES)
+		return error_set(err, ERR_CORRUPT, "zones of %llu bytes from %llu are not whole units of %u", LLU(zone),
+				 LLU(start), POOL_UNIT_BYTES);
+	if (start < LABEL_BYTES || start > end || count > (end - start) / zone)
+		return error_set(err, ERR_CORRUPT, "%u zones of %llu bytes from %llu do not fit on a disk of %llu bytes", count,
+				 LLU(zone), LLU(start), LLU(size));
+	return 0;
+}
+
+int label_header_unpack(const uint8_t in[4096], struct label_header *ret, struct error *err)
+{
+	struct label_header h;
+	int code;
+
+	if (!label_header_is(in))
+		return error_set(err, ERR_NOT_FOUND, "no label of a pool");
+	if (checksum_crc32c(in, BLOCK_AT_CRC) != get_le32(in + BLOCK_AT_CRC))
+		return error_set(err, ERR_CORRUPT, "the header of the label does not match its checksum");
+	h.version = get_le32(in + LABEL_AT_VERSION);
+	if (h.version == 0 || h.version > POOL_VERSION)
+		return error_set(err, ERR_UNSUPPORTED, "the label is of version %u; up to %u are known", h.version, POOL_VERSION);
+	h.features_incompatible = get_le64(in + LABEL_AT_INCOMPATIBLE);
+	h.features_read_only = get_le64(in + LABEL_AT_READ_ONLY);
+	if (h.features_incompatible & ~POOL_FEATURES_INCOMPATIBLE)
+		return error_set(err, ERR_UNSUPPORTED, "the pool uses features that are not known here: 0x%llx",
+				 LLU(h.features_incompatible & ~POOL_FEATURES_INCOMPATIBLE));
+	h.which = in[LABEL_AT_WHICH];
+	memcpy(h.pool_id, in + LABEL_AT_POOL_ID, 16);
+	memcpy(h.disk_id, in + LABEL_AT_DISK_ID, 16);
+	h.disk_index = get_le32(in + LABEL_AT_INDEX);
+	h.zone_count = get_le32(in + LABEL_AT_ZONE_COUNT);
+	h.size_bytes = get_le64(in + LABEL_AT_SIZE);
+	h.zone_bytes = get_le64(in + LABEL_AT_ZONE);
+	h.data_start_bytes = get_le64(in + LABEL_AT_DATA_START);
+	h.log_offset_bytes = get_le64(in + LABEL_AT_LOG_OFFSET);
+	h.log_bytes = get_le64(in + LABEL_AT_LOG_BYTES);
+	if (h.which > 1 || h.disk_index >= POOL_DISKS_MAX || !all_zero(in + LABEL_AT_WHICH + 1, 3) ||
+	    !all_zero(in + LABEL_END, BLOCK_AT_CRC - LABEL_END))
+		return error_set(err, ERR_CORRUPT, "the header of the label is of disk %u, end %u, or has bytes set that must be zero",
+				 h.disk_index, h.which);
+	code = zones_check(h.size_bytes, h.data_start_bytes, h.zone_bytes, h.zone_count, err);
+	if (code)
+		return code;
+	if (h.log_offset_bytes < LABEL_BYTES || h.log_offset_bytes % POOL_UNIT_BYTES || h.log_bytes % POOL_UNIT_BYTES ||
+	    h.log_offset_bytes > h.data_start_bytes || h.log_bytes > h.data_start_bytes - h.log_offset_bytes)
+		return error_set(err, ERR_CORRUPT, "the log of %llu bytes at %llu does not fit between label and data at %llu",
+				 LLU(h.log_bytes), LLU(h.log_offset_bytes), LLU(h.data_start_bytes));
+	*ret = h;
+	return 0;
+}
+
+/* --- configuration ------------------------------------------------------------------------------------------------------ */
+
+static const uint8_t config_magic[8] = {'S', 'P', 'N', 'D', 'C', 'O', 'N', 'F'};
+enum {
+	CONFIG_AT_MAGIC = 0,
+	CONFIG_AT_GENERATION = 8,
+	CONFIG_AT_POOL_ID = 16,
+	CONFIG_AT_HOST_ID = 32,
+	CONFIG_AT_DISKS = 40,
+	CONFIG_AT_GROUPS = 42,
+	CONFIG_AT_BYTES = 44,
+	CONFIG_AT_EXPORTED = 48,
+	CONFIG_AT_RUN_BYTES = 56,
+	CONFIG_AT_HOST_NAME = 64,
+	CONFIG_AT_NAME = 128,
+	CONFIG_FIXED = 384,
+	CONFIG_AT_CRC = LABEL_CONFIG_BYTES - 4,
+
+	GROUP_BYTES = 4,
+
+	CD_AT_ID = 0,
+	CD_AT_STATE = 16,
+	CD_AT_ZERO = 17,
+	CD_AT_GROUP = 18,
+	CD_AT_ZONE_COUNT = 20,
+	CD_AT_SIZE = 24,
+	CD_AT_MISSED = 32,
+	CD_AT_ZONE = 40,
+	CD_AT_DATA_START = 48,
+	CD_AT_PATH_BYTES = 56,
+	CD_FIXED = 58,
+};
+_Static_assert(CONFIG_AT_NAME + POOL_NAME_BYTES == CONFIG_FIXED, "the tables follow the name");
+_Static_assert(CONFIG_AT_HOST_NAME + 64 == CONFIG_AT_NAME, "the name follows that of the host");
+_Static_assert(CONFIG_FIXED + POOL_GROUPS_MAX * GROUP_BYTES + POOL_DISKS_MAX * CD_FIXED <= CONFIG_AT_CRC,
+	       "everything but paths always fits");
+
+bool pool_name_is_valid(const char *name)
+{
+	size_t length = strnlen(name, POOL_NAME_BYTES);
+
+	if (length == 0 || length >= POOL_NAME_BYTES ||
+	    !((name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z')))
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+		      (name[i] >= '0' && name[i] <= '9') || strchr("_.:-", name[i])))
+			return false;
+	return true;
+}
+
+int config_pack(const struct pool_config *c, uint8_t out[LABEL_CONFIG_BYTES], struct error *err)
+{
+	uint8_t *at = out + CONFIG_FIXED;
+	size_t room = CONFIG_AT_CRC - CONFIG_FIXED - c->group_count * GROUP_BYTES - c->disk_count * CD_FIXED;
+
+	if (!pool_name_is_valid(c->name))
+		return error_set(err, ERR_USAGE, "'%.255s' cannot name a pool", c->name);
+	sp_assert(c->disk_count >= 1 && c->disk_count <= POOL_DISKS_MAX && c->group_count <= POOL_GROUPS_MAX);
+	memset(out, 0, LABEL_CONFIG_BYTES);
+	memcpy(out + CONFIG_AT_MAGIC, config_magic, sizeof(config_magic));
+	put_le64(out + CONFIG_AT_GENERATION, c->generation);
+	memcpy(out + CONFIG_AT_POOL_ID, c->pool_id, 16);
+	put_le64(out + CONFIG_AT_HOST_ID, c->host_id);
+	put_le16(out + CONFIG_AT_DISKS, (uint16_t)c->disk_count);
+	put_le16(out + CONFIG_AT_GROUPS, (uint16_t)c->group_count);
+	out[CONFIG_AT_EXPORTED] = c->exported;
+	put_le64(out + CONFIG_AT_RUN_BYTES, c->run_bytes);
+	memcpy(out + CONFIG_AT_HOST_NAME, c->host_name, strnlen(c->host_name, sizeof(c->host_name) - 1));
+	memcpy(out + CONFIG_AT_NAME, c->name, strnlen(c->name, POOL_NAME_BYTES - 1));
+	for (unsigned i = 0; i < c->group_count; i++, at += GROUP_BYTES) {
+		at[0] = c->groups[i].kind;
+		at[1] = c->groups[i].parity;
+		put_le16(at + 2, c->groups[i].width);
+	}
+	for (unsigned i = 0; i < c->disk_count; i++) {
+		const struct config_disk *d = &c->disks[i];
+		size_t length = strnlen(d->path, sizeof(d->path) - 1);
+
+		/* A path is a hint: with very many and very long ones the last ones are left out. */
+		if (length > room)
+			length = 0;
+		room -= length;
+		memcpy(at + CD_AT_ID, d->id, 16);
+		at[CD_AT_STATE] = d->state;
+		put_le16(at + CD_AT_GROUP, d->group);
+		put_le32(at + CD_AT_ZONE_COUNT, d->zone_count);
+		put_le64(at + CD_AT_SIZE, d->size_bytes);
+		put_le64(at + CD_AT_MISSED, d->missed_from);
+		put_le64(at + CD_AT_ZONE, d->zone_bytes);
+		put_le64(at + CD_AT_DATA_START, d->data_start_bytes);
+		put_le16(at + CD_AT_PATH_BYTES, (uint16_t)length);
+		memcpy(at + CD_FIXED, d->path, length);
+		at += CD_FIXED + length;
+	}
+	put_le32(out + CONFIG_AT_BYTES, (uint32_t)(at - out));
+	put_le32(out + CONFIG_AT_CRC, checksum_crc32c(out, CONFIG_AT_CRC));
+	return 0;
+}
+
+/* The text of a field of fixed size: ends with a zero inside it and holds nothing behind that. */
+static bool text_field(const uint8_t *in, size_t bytes, char *out)
+{
+	size_t length = strnlen((const char *)in, bytes);
+
+	if (length == bytes || !all_zero(in + length, bytes - length))
+		return false;
+	memcpy(out, in, bytes);
+	return true;
+}
+
+static int config_unpack_disks(const uint8_t *at, const uint8_t *end, struct pool_config *c, struct error *err)
+{
+	for (unsigned i = 0; i < c->disk_count; i++) {
+		struct config_disk *d = &c->disks[i];
+		size_t length;
+		int code;
+
+		if ((size_t)(end - at) < CD_FIXED)
+			return error_set(err, ERR_CORRUPT, "the configuration ends within disk %u", i);
+		memcpy(d->id, at + CD_AT_ID, 16);
+		d->state = at[CD_AT_STATE];
+		d->group = get_le16(at + CD_AT_GROUP);
+		d->zone_count = get_le32(at + CD_AT_ZONE_COUNT);
+		d->size_bytes = get_le64(at + CD_AT_SIZE);
+		d->missed_from = get_le64(at + CD_AT_MISSED);
+		d->zone_bytes = get_le64(at + CD_AT_ZONE);
+		d->data_start_bytes = get_le64(at + CD_AT_DATA_START);
+		length = get_le16(at + CD_AT_PATH_BYTES);
+		if (d->state >= PD_STATE_COUNT || d->group >= c->group_count || at[CD_AT_ZERO])
+			return error_set(err, ERR_CORRUPT, "disk %u of the configuration is in state %u and group %u of %u", i,
+					 d->state, d->group, c->group_count);
+		if (length >= sizeof(d->path) || length > (size_t)(end - at) - CD_FIXED)
+			return error_set(err, ERR_CORRUPT, "the path of disk %u has %zu bytes", i, length);
+		if (memchr(at + CD_FIXED, 0, length))
+			return error_set(err, ERR_CORRUPT, "the path of disk %u has a zero in it", i);
+		code = zones_check(d->size_bytes, d->data_start_bytes, d->zone_bytes, d->zone_count, err);
+		if (code) {
+			error_prefix(err, "disk %u of the configuration", i);
+			return code;
+		}
+		memcpy(d->path, at + CD_FIXED, length);
+		at += CD_FIXED + length;
+		for (unsigned j = 0; j < i; j++)
+			if (memcmp(c->disks[j].id, d->id, 16) == 0)
+				return error_set(err, ERR_CORRUPT, "disks %u and %u of the configuration have one id", j, i);
+	}
+	if (at != end)
+		return error_set(err, ERR_CORRUPT, "the configuration has %zu bytes behind its last disk", (size_t)(end - at));
+	return 0;
+}
+
+static int config_check_groups(const struct pool_config *c, struct error *err)
+{
+	for (unsigned g = 0; g < c->group_count; g++) {
+		const struct config_group *group = &c->groups[g];
+		unsigned disks = 0;
+		bool fits = true;
+
+		for (unsigned i = 0; i < c->disk_count; i++)
+			disks += c->disks[i].group == g;
+		if (group->kind == GROUP_DISK)
+			fits = group->parity == 0;
+		else if (group->kind == GROUP_MIRROR)
+			fits = group->width == group->parity + 1;
+		else if (group->kind == GROUP_PARITY)
+			fits = group->parity >= 1;
+		if (!fits || group->kind >= GROUP_KIND_COUNT || group->parity > POOL_PARITY_MAX ||
+		    group->width <= group->parity || group->width > POOL_WIDTH_MAX || group->width > disks)
+			return error_set(err, ERR_CORRUPT, "group %u of the configuration is of kind %u, width %u, parity %u over %u disks",
+					 g, group->kind, group->width, group->parity, disks);
+	}
+	return 0;
+}
+
+int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret, struct error *err)
+{
+	struct pool_config *c = ret;
+	uint32_t bytes = get_le32(in + CONFIG_AT_BYTES);
+	const uint8_t *at = in + CONFIG_FIXED;
+	int code;
+
+	if (memcmp(in, config_magic, sizeof(config_magic)) != 0)
+		return error_set(err, ERR_NOT_FOUND, "no configuration of a pool");
+	if (checksum_crc32c(in, CONFIG_AT_CRC) != get_le32(in + CONFIG_AT_CRC))
+		return error_set(err, ERR_CORRUPT, "the configuration does not match its checksum");
+	memset(c, 0, sizeof(*c));
+	c->generation = get_le64(in + CONFIG_AT_GENERATION);
+	memcpy(c->pool_id, in + CONFIG_AT_POOL_ID, 16);
+	c->host_id = get_le64(in + CONFIG_AT_HOST_ID);
+	c->disk_count = get_le16(in + CONFIG_AT_DISKS);
+	c->group_count = get_le16(in + CONFIG_AT_GROUPS);
+	c->exported = in[CONFIG_AT_EXPORTED];
+	c->run_bytes = get_le64(in + CONFIG_AT_RUN_BYTES);
+	if (c->disk_count < 1 || c->disk_count > POOL_DISKS_MAX || c->group_count < 1 || c->group_count > POOL_GROUPS_MAX ||
+	    bytes < CONFIG_FIXED + c->group_count * GROUP_BYTES || bytes > CONFIG_AT_CRC)
+		return error_set(err, ERR_CORRUPT, "the configuration says %u disks, %u groups, %u bytes", c->disk_count,
+				 c->group_count, bytes);
+	if (in[CONFIG_AT_EXPORTED] > 1 || !all_zero(in + CONFIG_AT_EXPORTED + 1, 7) ||
+	    !all_zero(in + bytes, CONFIG_AT_CRC - bytes))
+		return error_set(err, ERR_CORRUPT, "the configuration has bytes set that must be zero");
+	if (!text_field(in + CONFIG_AT_HOST_NAME, sizeof(c->host_name), c->host_name) ||
+	    !text_field(in + CONFIG_AT_NAME, POOL_NAME_BYTES, c->name) || !pool_name_is_valid(c->name))
+		return error_set(err, ERR_CORRUPT, "the name of the pool or of its host in the configuration is none");
+	for (unsigned i = 0; i < c->group_count; i++, at += GROUP_BYTES) {
+		c->groups[i].kind = at[0];
+		c->groups[i].parity = at[1];
+		c->groups[i].width = get_le16(at + 2);
+	}
+	code = config_unpack_disks(at, in + bytes, c, err);
+	return code ? code : config_check_groups(c, err);
+}
+
+/* --- uberblock ---------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t uber_magic[8] = {'S', 'P', 'N', 'D', 'U', 'B', 'E', 'R'};
+enum {
+	UBER_AT_MAGIC = 0,
+	UBER_AT_CHECKPOINT = 8,
+	UBER_AT_COMMIT = 16,
+	UBER_AT_LOG_SEQUENCE = 24,
+	UBER_AT_LOG_OFFSET = 32,
+	UBER_AT_NEXT_RUN = 40,
+	UBER_AT_NEXT_DATASET = 48,
+	UBER_AT_WALL = 56,
+	UBER_AT_GENERATION = 64,
+	UBER_AT_ACTIVITY = 72,
+	UBER_AT_ROOTS = 80,
+	UBER_ROOTS = 5,
+	UBER_AT_DISK_ID = 400,
+	UBER_AT_SLOT = 416,
+	UBER_END = 420,
+};
+_Static_assert(UBER_AT_ROOTS + UBER_ROOTS * BP_BYTES == UBER_AT_DISK_ID, "the roots end where the place begins");
+
+void uberblock_pack(const struct uberblock *u, const uint8_t disk_id[16], unsigned slot, uint8_t out[4096])
+{
+	const struct bp *roots[UBER_ROOTS] = {&u->catalog, &u->runs, &u->sums, &u->dead, &u->metamap};
+
+	memset(out, 0, BLOCK_BYTES);
+	memcpy(out + UBER_AT_MAGIC, uber_magic, sizeof(uber_magic));
+	put_le64(out + UBER_AT_CHECKPOINT, u->checkpoint);
+	put_le64(out + UBER_AT_COMMIT, u->commit);
+	put_le64(out + UBER_AT_LOG_SEQUENCE, u->log_sequence);
+	put_le64(out + UBER_AT_LOG_OFFSET, u->log_offset);
+	put_le64(out + UBER_AT_NEXT_RUN, u->next_run);
+	put_le64(out + UBER_AT_NEXT_DATASET, u->next_dataset);
+	put_le64(out + UBER_AT_WALL, u->wall_ns);
+	put_le64(out + UBER_AT_GENERATION, u->config_generation);
+	put_le64(out + UBER_AT_ACTIVITY, u->activity_ns);
+	for (unsigned i = 0; i < UBER_ROOTS; i++)
+		bp_pack(roots[i], out + UBER_AT_ROOTS + i * BP_BYTES);
+	memcpy(out + UBER_AT_DISK_ID, disk_id, 16);
+	put_le32(out + UBER_AT_SLOT, slot);
+	put_le32(out + BLOCK_AT_CRC, checksum_crc32c(out, BLOCK_AT_CRC));
+}
+
+int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret,
+		     struct error *err)
+{
+	struct uberblock u;
+	struct bp *roots[UBER_ROOTS] = {&u.catalog, &u.runs, &u.sums, &u.dead, &u.metamap};
+
+	if (memcmp(in, uber_magic, sizeof(uber_magic)) != 0)
+		return error_set(err, ERR_NOT_FOUND, "no uberblock in slot %u", slot);
+	if (checksum_crc32c(in, BLOCK_AT_CRC) != get_le32(in + BLOCK_AT_CRC))
+		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u does not match its checksum", slot);
+	if (memcmp(in + UBER_AT_DISK_ID, disk_id, 16) != 0 || get_le32(in + UBER_AT_SLOT) != slot)
+		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u belongs into slot %u, maybe of another disk", slot,
+				 get_le32(in + UBER_AT_SLOT));
+	u.checkpoint = get_le64(in + UBER_AT_CHECKPOINT);
+	u.commit = get_le64(in + UBER_AT_COMMIT);
+	u.log_sequence = get_le64(in + UBER_AT_LOG_SEQUENCE);
+	u.log_offset = get_le64(in + UBER_AT_LOG_OFFSET);
+	u.next_run = get_le64(in + UBER_AT_NEXT_RUN);
+	u.next_dataset = get_le64(in + UBER_AT_NEXT_DATASET);
+	u.wall_ns = get_le64(in + UBER_AT_WALL);
+	u.config_generation = get_le64(in + UBER_AT_GENERATION);
+	u.activity_ns = get_le64(in + UBER_AT_ACTIVITY);
+	if (u.checkpoint % LABEL_RING_SLOTS != slot || u.log_offset % POOL_UNIT_BYTES || u.next_run >= 1ULL << 48 ||
+	    !all_zero(in + UBER_END, BLOCK_AT_CRC - UBER_END))
+		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u says checkpoint %llu, log at %llu, next run %llu", slot,
+				 LLU(u.checkpoint), LLU(u.log_offset), LLU(u.next_run));
+	for (unsigned i = 0; i < UBER_ROOTS; i++) {
+		int code = bp_unpack(in + UBER_AT_ROOTS + i * BP_BYTES, roots[i], err);
+
+		if (!code && roots[i]->kind != BP_HOLE && roots[i]->kind != BP_NODE)
+			code = error_set(err, ERR_CORRUPT, "it is a pointer of kind %u", roots[i]->kind);
+		if (code) {
+			error_prefix(err, "root %u of checkpoint %llu", i, LLU(u.checkpoint));
+			return code;
+		}
+	}
+	*ret = u;
+	return 0;
+}
+
+/* --- runs ----------------------------------------------------------------------------------------------------------------- */
+
+enum {
+	RUN_AT_ID = 0,
+	RUN_AT_BIRTH = 8,
+	RUN_AT_GROUP = 16,
+	RUN_AT_CLASS = 18,
+	RUN_AT_K = 19,
+	RUN_AT_P = 20,
+	RUN_AT_VERSION = 24,
+	RUN_AT_STRIPES = 28,
+	RUN_AT_BIRTH_LAST = 32,
+	RUN_END = 40,
+	RUN_FIXED = 64,
+	RUN_COLUMN_BYTES = 7,
+};
+_Static_assert(RUN_FIXED + POOL_WIDTH_MAX * RUN_COLUMN_BYTES == RUN_HEAD_BYTES_MAX, "the columns follow the fixed part");
+_Static_assert(RUN_FORMAT_BYTES_MAX <= TREE_VALUE_MAX, "a run fits in a tree");
+
+size_t run_pack_head(const struct run_format *r, uint8_t *out)
+{
+	unsigned width = r->k + r->p;
+
+	sp_assert(r->k >= 1 && r->p <= POOL_PARITY_MAX && width <= POOL_WIDTH_MAX && r->class < CLASS_COUNT);
+	sp_assert(r->stripes <= RUN_STRIPES_MAX && r->id < 1ULL << 48);
+	memset(out, 0, RUN_FIXED);
+	put_le64(out + RUN_AT_ID, r->id);
+	put_le64(out + RUN_AT_BIRTH, r->birth);
+	put_le16(out + RUN_AT_GROUP, r->group);
+	out[RUN_AT_CLASS] = r->class;
+	out[RUN_AT_K] = r->k;
+	out[RUN_AT_P] = r->p;
+	put_le32(out + RUN_AT_VERSION, r->version);
+	put_le32(out + RUN_AT_STRIPES, r->stripes);
+	put_le64(out + RUN_AT_BIRTH_LAST, r->birth_last);
+	for (unsigned c = 0; c < width; c++) {
+		uint8_t *at = out + RUN_FIXED + c * RUN_COLUMN_BYTES;
+
+		sp_assert(r->column[c].unit < UNIT_LIMIT && r->column_state[c] <= 1);
+		at[0] = r->column[c].disk;
+		put_le40(at + 1, r->column[c].unit);
+		at[6] = r->column_state[c];
+	}
+	return RUN_FIXED + width * RUN_COLUMN_BYTES;
+}
+
+int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *r, size_t *ret_bytes, struct error *err)
+{
+	unsigned width;
+	uint64_t units;
+
+	if (bytes < RUN_FIXED)
+		return error_set(err, ERR_CORRUPT, "a run has %zu bytes; at least %u are needed", bytes, RUN_FIXED);
+	r->id = get_le64(in + RUN_AT_ID);
+	r->birth = get_le64(in + RUN_AT_BIRTH);
+	r->group = get_le16(in + RUN_AT_GROUP);
+	r->class = in[RUN_AT_CLASS];
+	r->k = in[RUN_AT_K];
+	r->p = in[RUN_AT_P];
+	r->version = get_le32(in + RUN_AT_VERSION);
+	r->stripes = get_le32(in + RUN_AT_STRIPES);
+	r->birth_last = get_le64(in + RUN_AT_BIRTH_LAST);
+	width = r->k + r->p;
+	if (r->id >= 1ULL << 48 || r->class >= CLASS_COUNT || r->k < 1 || r->p > POOL_PARITY_MAX || width > POOL_WIDTH_MAX ||
+	    r->stripes > RUN_STRIPES_MAX || r->group >= POOL_GROUPS_MAX || !all_zero(in + RUN_AT_P + 1, 3) ||
+	    !all_zero(in + RUN_END, RUN_FIXED - RUN_END))
+		return error_set(err, ERR_CORRUPT, "run %llu says class %u, %u + %u columns, %u stripes, group %u", LLU(r->id),
+				 r->class, r->k, r->p, r->stripes, r->group);
+	if (bytes < RUN_FIXED + width * RUN_COLUMN_BYTES)
+		return error_set(err, ERR_CORRUPT, "run %llu has %zu bytes, too few for %u columns", LLU(r->id), bytes, width);
+	units = (uint64_t)r->stripes * (class_bytes[r->class] / POOL_UNIT_BYTES);
+	for (unsigned c = 0; c < width; c++) {
+		const uint8_t *at = in + RUN_FIXED + c * RUN_COLUMN_BYTES;
+
+		r->column[c].disk = at[0];
+		r->column[c].unit = get_le40(at + 1);
+		r->column_state[c] = at[6];
+		if (at[0] >= POOL_DISKS_MAX || at[6] > 1 || r->column[c].unit > UNIT_LIMIT - units)
+			return error_set(err, ERR_CORRUPT, "column %u of run %llu is on disk %u at unit %llu, state %u", c,
+					 LLU(r->id), at[0], LLU(r->column[c].unit), at[6]);
+		for (unsigned other = 0; other < c; other++)
+			if (r->column[other].disk == at[0])
+				return error_set(err, ERR_CORRUPT, "columns %u and %u of run %llu are both on disk %u", other,
+						 c, LLU(r->id), at[0]);
+	}
+	*ret_bytes = RUN_FIXED + width * RUN_COLUMN_BYTES;
+	return 0;
+}
+
+static size_t bits_bytes(uint32_t bits)
+{
+	return (bits + 7) / 8;
+}
+
+static bool bits_end_clean(const uint8_t *in, uint32_t bits)
+{
+	return bits % 8 == 0 || in[bits / 8] >> (bits % 8) == 0;
+}
+
+static void bits_copy(uint8_t *to, const uint8_t *from, uint32_t bits)
+{
+	memcpy(to, from, bits_bytes(bits));
+	if (bits % 8)
+		to[bits / 8] &= (uint8_t)((1u << bits % 8) - 1);
+}
+
+size_t run_pack(const struct run_format *r, uint8_t *out)
+{
+	size_t at = run_pack_head(r, out);
+
+	bits_copy(out + at, r->live, r->stripes * r->k);
+	at += bits_bytes(r->stripes * r->k);
+	bits_copy(out + at, r->returned, r->stripes);
+	return at + bits_bytes(r->stripes);
+}
+
+int run_unpack(const uint8_t *in, size_t bytes, struct run_format *ret, struct error *err)
+{
+	struct run_format r;
+	size_t at, live, returned;
+	int code = run_unpack_head(in, bytes, &r, &at, err);
+
+	if (code)
+		return code;
+	live = bits_bytes(r.stripes * r.k);
+	returned = bits_bytes(r.stripes);
+	if (bytes != at + live + returned)
+		return error_set(err, ERR_CORRUPT, "run %llu has %zu bytes; expected %zu", LLU(r.id), bytes, at + live + returned);
+	if (!bits_end_clean(in + at, r.stripes * r.k) || !bits_end_clean(in + at + live, r.stripes))
+		return error_set(err, ERR_CORRUPT, "run %llu has bits behind its %u stripes", LLU(r.id), r.stripes);
+	memset(r.live, 0, sizeof(r.live));
+	memset(r.returned, 0, sizeof(r.returned));
+	memcpy(r.live, in + at, live);
+	memcpy(r.returned, in + at + live, returned);
+	*ret = r;
+	return 0;
+}
+
+unsigned sums_per_column(unsigned class)
+{
+	return (class_bytes[class] + SUM_BYTES - 1) / SUM_BYTES;
+}
+
+unsigned sums_stripes_per_item(unsigned width, unsigned class)
+{
+	return 4096 / 4 / (width * sums_per_column(class));
+}
+_Static_assert(POOL_WIDTH_MAX * (RECORD_BYTES_MAX / SUM_BYTES) * 4 <= 4096, "an item of sums holds a stripe at least");
+
+/* --- tree nodes ----------------------------------------------------------------------------------------------------------- */
+
+enum {
+	NODE_AT_LEVEL = 4,
+	NODE_AT_ZERO = 5,
+	NODE_AT_ITEMS = 6,
+	NODE_AT_TREE = 8,
+	NODE_AT_BIRTH = 16,
+	NODE_AT_BYTES = 24,
+	NODE_AT_ZERO2 = 28,
+	LEAF_ITEM_HEAD = 18,
+	INNER_ITEM = 16 + BP_BYTES,
+};
+_Static_assert(NODE_AT_ZERO2 + 4 == NODE_HEAD_BYTES, "the items follow the head");
+_Static_assert(NODE_HEAD_BYTES + 3 * (LEAF_ITEM_HEAD + TREE_VALUE_MAX) <= NODE_BYTES, "three of the longest values fit");
+
+void node_head_pack(const struct node_head *h, uint8_t *out)
+{
+	memset(out, 0, NODE_HEAD_BYTES);
+	memcpy(out, "NODE", 4);
+	out[NODE_AT_LEVEL] = h->level;
+	put_le16(out + NODE_AT_ITEMS, h->items);
+	put_le64(out + NODE_AT_TREE, h->tree);
+	put_le64(out + NODE_AT_BIRTH, h->birth);
+	put_le32(out + NODE_AT_BYTES, h->bytes);
+}
+
+/* The length of the item at `at`, 0 when it is not one. */
+static uint32_t node_item_check(const uint8_t *in, const struct node_head *h, uint32_t at, struct error *err)
+{
+	uint32_t bytes;
+	struct bp bp;
+
+	if (h->level) {
+		if (h->bytes - at < INNER_ITEM) {
+			error_set(err, ERR_CORRUPT, "a node of tree %llu ends within an item at %u", LLU(h->tree), at);
+			return 0;
+		}
+		if (bp_unpack(in + at + 16, &bp, err))
+			return 0;
+		if (bp.kind != BP_NODE || bp.level != h->level - 1) {
+			error_set(err, ERR_CORRUPT, "a node of tree %llu, level %u, points to kind %u, level %u", LLU(h->tree),
+				  h->level, bp.kind, bp.level);
+			return 0;
+		}
+		return INNER_ITEM;
+	}
+	if (h->bytes - at < LEAF_ITEM_HEAD) {
+		error_set(err, ERR_CORRUPT, "a leaf of tree %llu ends within an item at %u", LLU(h->tree), at);
+		return 0;
+	}
+	bytes = get_le16(in + at + 16);
+	if (bytes == 0 || bytes > TREE_VALUE_MAX || bytes > h->bytes - at - LEAF_ITEM_HEAD) {
+		error_set(err, ERR_CORRUPT, "a leaf of tree %llu has a value of %u bytes at %u of %u", LLU(h->tree), bytes, at,
+			  h->bytes);
+		return 0;
+	}
+	return LEAF_ITEM_HEAD + bytes;
+}
+
+int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level, struct node_head *ret, struct error *err)
+{
+	struct node_head h = {
+		.level = in[NODE_AT_LEVEL],
+		.items = get_le16(in + NODE_AT_ITEMS),
+		.tree = get_le64(in + NODE_AT_TREE),
+		.birth = get_le64(in + NODE_AT_BIRTH),
+		.bytes = get_le32(in + NODE_AT_BYTES),
+	};
+	struct key last = {0, 0};
+	uint32_t at = NODE_HEAD_BYTES;
+
+	if (memcmp(in, "NODE", 4) != 0)
+		return error_set(err, ERR_CORRUPT, "no tree node where one of tree %llu belongs", LLU(tree));
+	if (h.tree != tree || (level >= 0 && h.level != level))
+		return error_set(err, ERR_CORRUPT, "a node is of tree %llu, level %u; expected tree %llu, level %d", LLU(h.tree),
+				 h.level, LLU(tree), level);
+	if (h.bytes < NODE_HEAD_BYTES || h.bytes > NODE_BYTES || h.level > TREE_LEVEL_MAX || (h.level && h.items == 0) ||
+	    in[NODE_AT_ZERO] || get_le32(in + NODE_AT_ZERO2))
+		return error_set(err, ERR_CORRUPT, "a node of tree %llu says level %u, %u items, %u bytes", LLU(h.tree), h.level,
+				 h.items, h.bytes);
+	for (unsigned i = 0; i < h.items; i++) {
+		uint32_t bytes = node_item_check(in, &h, at, err);
+		struct key key;
+
+		if (bytes == 0)
+			return ERR_CORRUPT;
+		key = (struct key){get_le64(in + at), get_le64(in + at + 8)};
+		if (i && key_compare(last, key) >= 0)
+			return error_set(err, ERR_CORRUPT, "item %u of a node of tree %llu is out of order", i, LLU(h.tree));
+		last = key;
+		at += bytes;
+	}
+	if (at != h.bytes)
+		return error_set(err, ERR_CORRUPT, "a node of tree %llu has %u bytes in %u items; its head says %u", LLU(h.tree), at,
+				 h.items, h.bytes);
+	*ret = h;
+	return 0;
+}
+
+/* --- the log ---------------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t log_magic[8] = {'S', 'L', 'O', 'G', 'R', 'E', 'C', '1'};
+enum {
+	LOG_AT_SEQUENCE = 8,
+	LOG_AT_COMMIT = 16,
+	LOG_AT_BYTES = 24,
+	LOG_AT_ENTRY_BYTES = 28,
+	LOG_AT_FLAGS = 32,
+	LOG_AT_ZERO = 33,
+	LOG_AT_POOL_ID = 40,
+	LOG_AT_CRC = 56,
+	LOG_AT_HEAD_CRC = 60,
+	ENTRY_AT_BYTES = 4,
+};
+_Static_assert(LOG_AT_POOL_ID + 16 == LOG_AT_CRC && LOG_AT_HEAD_CRC + 4 == LOG_HEAD_BYTES, "the head has no gap");
+
+void log_record_seal(const struct log_head *h, const uint8_t pool_id[16], uint8_t *record)
+{
+	sp_assert(h->bytes <= LOG_RECORD_BYTES_MAX && h->entry_bytes % 8 == 0);
+	sp_assert(h->bytes == round_up_u64(LOG_HEAD_BYTES + h->entry_bytes, POOL_UNIT_BYTES));
+	memset(record, 0, LOG_HEAD_BYTES);
+	memset(record + LOG_HEAD_BYTES + h->entry_bytes, 0, h->bytes - LOG_HEAD_BYTES - h->entry_bytes);
+	memcpy(record, log_magic, sizeof(log_magic));
+	put_le64(record + LOG_AT_SEQUENCE, h->sequence);
+	put_le64(record + LOG_AT_COMMIT, h->commit);
+	put_le32(record + LOG_AT_BYTES, h->bytes);
+	put_le32(record + LOG_AT_ENTRY_BYTES, h->entry_bytes);
+	record[LOG_AT_FLAGS] = h->flags;
+	memcpy(record + LOG_AT_POOL_ID, pool_id, 16);
+	put_le32(record + LOG_AT_CRC, checksum_crc32c(record + LOG_HEAD_BYTES, h->bytes - LOG_HEAD_BYTES));
+	put_le32(record + LOG_AT_HEAD_CRC, checksum_crc32c(record, LOG_AT_HEAD_CRC));
+}
+
+int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err)
+{
+	struct log_head h = {
+		.sequence = get_le64(record + LOG_AT_SEQUENCE),
+		.commit = get_le64(record + LOG_AT_COMMIT),
+		.bytes = get_le32(record + LOG_AT_BYTES),
+		.entry_bytes = get_le32(record + LOG_AT_ENTRY_BYTES),
+		.flags = record[LOG_AT_FLAGS],
+	};
+
+	if (memcmp(record, log_magic, sizeof(log_magic)) != 0)
+		return error_set(err, ERR_NOT_FOUND, "no record of a log");
+	if (checksum_crc32c(record, LOG_AT_HEAD_CRC) != get_le32(record + LOG_AT_HEAD_CRC))
+		return error_set(err, ERR_CORRUPT, "the head of a log record does not match its checksum");
+	if (memcmp(record + LOG_AT_POOL_ID, pool_id, 16) != 0)
+		return error_set(err, ERR_NOT_FOUND, "a log record of another pool");
+	if (h.bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes % 8 ||
+	    h.bytes != round_up_u64(LOG_HEAD_BYTES + h.entry_bytes, POOL_UNIT_BYTES) ||
+	    h.flags & ~(LOG_FLAG_COMMIT | LOG_FLAG_INTENT) || !all_zero(record + LOG_AT_ZERO, LOG_AT_POOL_ID - LOG_AT_ZERO))
+		return error_set(err, ERR_CORRUPT, "log record %llu says %u bytes, %u of entries, flags 0x%x", LLU(h.sequence),
+				 h.bytes, h.entry_bytes, h.flags);
+	*ret = h;
+	return 0;
+}
+
+int log_record_check(const uint8_t *record, size_t bytes_available, const uint8_t pool_id[16], struct log_head *ret,
+		     struct error *err)
+{
+	struct log_head h;
+	int code;
+
+	if (bytes_available < LOG_HEAD_BYTES)
+		return error_set(err, ERR_CORRUPT, "a log record is cut off at %zu bytes", bytes_available);
+	code = log_head_check(record, pool_id, &h, err);
+	if (code)
+		return code;
+	if (h.bytes > bytes_available)
+		return error_set(err, ERR_CORRUPT, "log record %llu has %u bytes, of which %zu are there", LLU(h.sequence), h.bytes,
+				 bytes_available);
+	if (checksum_crc32c(record + LOG_HEAD_BYTES, h.bytes - LOG_HEAD_BYTES) != get_le32(record + LOG_AT_CRC))
+		return error_set(err, ERR_CORRUPT, "log record %llu does not match its checksum", LLU(h.sequence));
+	*ret = h;
+	return 0;
+}
+
+uint32_t log_entry_bytes(uint32_t payload_bytes)
+{
+	return (uint32_t)round_up_u64(LOG_ENTRY_HEAD_BYTES + (uint64_t)payload_bytes, 8);
+}
+
+uint8_t *log_entry_put(uint8_t *at, enum log_type type, uint32_t payload_bytes)
+{
+	sp_assert(type > 0 && type < LOG_TYPE_COUNT && payload_bytes <= LOG_RECORD_BYTES_MAX);
+	memset(at, 0, LOG_ENTRY_HEAD_BYTES);
+	put_le16(at, (uint16_t)type);
+	put_le32(at + ENTRY_AT_BYTES, payload_bytes);
+	memset(at + log_entry_bytes(payload_bytes) - 8, 0, payload_bytes ? 8 : 0);
+	return at + LOG_ENTRY_HEAD_BYTES;
+}
+
+bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err)
+{
+	const uint8_t *at = entries + *offset;
+	uint32_t left, bytes, type;
+
+	if (*offset >= entry_bytes)
+		return false;
+	left = entry_bytes - *offset;
+	if (left < LOG_ENTRY_HEAD_BYTES) {
+		error_set(err, ERR_CORRUPT, "the entries of a log record end within one");
+		return false;
+	}
+	type = get_le16(at);
+	bytes = get_le32(at + ENTRY_AT_BYTES);
+	if (type == 0 || type >= LOG_TYPE_COUNT || get_le16(at + 2) || bytes > LOG_RECORD_BYTES_MAX ||
+	    log_entry_bytes(bytes) > left) {
+		error_set(err, ERR_CORRUPT, "an entry of a log record says type %u, %u bytes, where %u are left", type, bytes, left);
+		return false;
+	}
+	ret->type = (enum log_type)type;
+	ret->payload = at + LOG_ENTRY_HEAD_BYTES;
+	ret->bytes = bytes;
+	*offset += log_entry_bytes(bytes);
+	return true;
 }

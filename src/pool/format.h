@@ -77,16 +77,22 @@ struct bp {
 };
 /* 0  u8 kind, u8 compression | checksum << 4, u8 level, u8 copies | 4 u32 logical | 8 u64 birth |
  * data:   16 u48 run, 22 u8 column, 23 u8 hint disk | 24 u32 stripe | 28 u40 hint unit, 33 3 zero | 36 u32 physical
- * node:   16 copies 3 × (u8 disk, u40 unit) = 18, 34 2 zero | 36 u32: physical in bits 0..; a fourth copy needs p = 3:
- *         see node form below
- * 40 checksum[24]
- * node form: 16 + 6·i for copy i, i < 4 (24 bytes, up to 40); physical is the node size, 16 KiB, unless level is 255 (a
- * blob), whose size is `logical`. */
+ * node:   16 + 6·i (u8 disk, u40 unit) of copy i, i < copies <= 4; the rest up to 40 is zero. Logical and physical are the
+ *         node size, 16 KiB, unless level is 255 (a blob), whose size is `logical`
+ * both:   40 checksum[24]
+ * hole:   logical and birth at most; all else is zero
+ * inline: the first 16 bytes; pack zeroes the rest, and physical is what the value has behind them */
+#define BP_LEVEL_BLOB 255u
 void bp_pack(const struct bp *bp, uint8_t out[BP_BYTES]);
 int bp_unpack(const uint8_t in[BP_BYTES], struct bp *ret, struct error *err);
+/* Of a tree's value: 64 bytes, or 16 and the bytes of an inline record, whose physical_bytes are set from it. */
+int bp_unpack_value(const uint8_t *value, size_t bytes, struct bp *ret, struct error *err);
 
 /* --- label header, configuration, uberblock ---------------------------------------------------------------------------- */
 
+#define POOL_FEATURES_INCOMPATIBLE 0ULL /* bits that are known here */
+#define POOL_FEATURES_READ_ONLY 0ULL
+#define POOL_ZONE_BYTES_MAX (1u << 30)
 struct label_header { /* 4 KiB: "SPNDPOOL", version, features, ids, crc32c of the block in its last 4 bytes */
 	uint32_t version;
 	uint64_t features_incompatible, features_read_only; /* unknown bits: refuse; open for reading only */
@@ -106,24 +112,26 @@ struct config_disk {
 	uint64_t size_bytes;
 	uint32_t zone_count;
 	uint64_t missed_from; /* first commit that it may lack; 0: none */
+	uint64_t zone_bytes, data_start_bytes; /* as in its label: needed while it is missing */
 	char path[256];       /* a hint */
 };
 struct config_group {
 	uint8_t kind, parity;
 	uint16_t width; /* columns of a full stripe, parity included; <= disks */
 };
-struct pool_config { /* up to 64 KiB with its crc32c; larger does not fit and is refused at create */
+struct pool_config { /* up to 64 KiB with its crc32c; paths that do not fit are left out */
 	uint64_t generation;
 	uint8_t pool_id[16];
 	char name[POOL_NAME_BYTES];
 	uint64_t host_id; /* owner; 0: exported */
 	char host_name[64];
 	bool exported;
+	uint64_t run_bytes; /* length of a run on each disk */
 	unsigned disk_count, group_count;
 	struct config_disk disks[POOL_DISKS_MAX];
 	struct config_group groups[POOL_GROUPS_MAX];
 };
-struct uberblock { /* one 4 KiB slot, crc32c salted with disk id and slot */
+struct uberblock { /* one 4 KiB slot, with the disk's id, the slot and its crc32c */
 	uint64_t checkpoint;      /* number; slot = checkpoint % slots. The highest that verifies wins */
 	uint64_t commit;          /* the last commit that the trees hold */
 	uint64_t log_sequence;    /* first log record after it ... */
@@ -134,9 +142,13 @@ struct uberblock { /* one 4 KiB slot, crc32c salted with disk id and slot */
 	uint64_t activity_ns;     /* renewed by the owner: the stamp against a second import */
 	struct bp catalog, runs, sums, dead, metamap; /* roots; hole: empty */
 };
+bool pool_name_is_valid(const char *name); /* characters and length; reserved words are create's matter */
+bool label_header_is(const uint8_t in[4096]); /* the magic is there, whatever else */
 void label_header_pack(const struct label_header *h, uint8_t out[4096]);
+/* ERR_NOT_FOUND: none of ours. ERR_UNSUPPORTED: a newer one. */
 int label_header_unpack(const uint8_t in[4096], struct label_header *ret, struct error *err);
 int config_pack(const struct pool_config *c, uint8_t out[LABEL_CONFIG_BYTES], struct error *err);
+/* *ret is scratch when it fails. */
 int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret, struct error *err);
 void uberblock_pack(const struct uberblock *u, const uint8_t disk_id[16], unsigned slot, uint8_t out[4096]);
 int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret,
@@ -145,8 +157,10 @@ int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned
 /* --- runs (descriptors) ------------------------------------------------------------------------------------------------- */
 
 #define RUN_STRIPES_MAX 1024u /* 4 MiB of 4 KiB columns */
-struct run_format { /* the fixed part; then k + p × {u8 disk, u40 unit}; then live bits, then returned bits */
-	uint64_t id, birth; /* birth: commit of its first stripe */
+/* 64 bytes {u64 id, u64 birth, u16 group, u8 class, u8 k, u8 p, 3 zero, u32 version, u32 stripes, u64 birth_last, zeros}; then
+ * k + p × {u8 disk, u40 unit, u8 state}; then live bits, then returned bits, each up to a whole byte */
+struct run_format {
+	uint64_t id, birth, birth_last; /* commits of its first and its last stripe */
 	uint16_t group;
 	uint8_t class, k, p;
 	uint32_t version;  /* raised by each move of a column */
@@ -158,6 +172,9 @@ struct run_format { /* the fixed part; then k + p × {u8 disk, u40 unit}; then l
 	uint8_t returned[(RUN_STRIPES_MAX + 7) / 8];
 };
 #define RUN_FORMAT_BYTES_MAX (64u + POOL_WIDTH_MAX * 7u + (RUN_STRIPES_MAX * POOL_WIDTH_MAX + 7) / 8 + RUN_STRIPES_MAX / 8)
+#define RUN_HEAD_BYTES_MAX (64u + POOL_WIDTH_MAX * 7u)
+size_t run_pack_head(const struct run_format *r, uint8_t *out); /* without the bits: at most RUN_HEAD_BYTES_MAX */
+int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *ret, size_t *ret_bytes, struct error *err);
 size_t run_pack(const struct run_format *r, uint8_t *out); /* at most RUN_FORMAT_BYTES_MAX */
 int run_unpack(const uint8_t *in, size_t bytes, struct run_format *ret, struct error *err);
 /* Checksums of columns, parity included: crc32c of each 64 KiB (or the whole of a smaller column). Stripe s of a run
@@ -189,13 +206,14 @@ struct node_head {
 	uint32_t bytes; /* in use, head included */
 };
 #define NODE_HEAD_BYTES 32u
+#define TREE_LEVEL_MAX 15u
 void node_head_pack(const struct node_head *h, uint8_t *out);
 int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level /* -1: any */, struct node_head *ret, struct error *err);
 
 /* --- the log ---------------------------------------------------------------------------------------------------------------
  * A record: 64-byte head, entries, zeros up to a whole unit. Written to `copies` disks at the same offset of their rings.
  * head: "SLOGREC1", u64 sequence, u64 commit, u32 bytes (whole record), u32 entry bytes, u8 flags, pool id 16,
- *       crc32c of the record with this field zero.
+ *       crc32c of all behind the head, crc32c of the 60 bytes before it.
  * A record never wraps: one that does not fit before the end of the ring starts again at 0, and the rest stays unused.
  * entry: u16 type, u16 0, u32 bytes of payload, payload, padded to 8.
  */
@@ -209,6 +227,7 @@ struct log_head {
 	uint8_t flags;
 };
 void log_record_seal(const struct log_head *h, const uint8_t pool_id[16], uint8_t *record); /* entries are in place */
+int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err);
 int log_record_check(const uint8_t *record, size_t bytes_available, const uint8_t pool_id[16], struct log_head *ret,
 		     struct error *err);
 enum log_type {
@@ -227,6 +246,9 @@ struct log_entry {
 	const uint8_t *payload; /* into the record */
 	uint32_t bytes;
 };
+#define LOG_ENTRY_HEAD_BYTES 8u
+uint32_t log_entry_bytes(uint32_t payload_bytes); /* with head and padding */
+uint8_t *log_entry_put(uint8_t *at, enum log_type type, uint32_t payload_bytes); /* returns where the payload goes */
 /* Next entry at *offset of the entries; false at the end. ERR_CORRUPT through err->code when lengths do not add up. */
 bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err);
 
