@@ -170,7 +170,8 @@ struct stripe_verdict {
 };
 int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err);
 int disks_flush(struct pool *p, struct error *err); /* all that have unflushed writes; a failed one is faulted, or POOL-5 */
-void disk_fault(struct pool *p, unsigned index, const char *why); /* state, missed_from, event, new configuration */
+/* pool.c; without p->lock: state, missed_from, event; the next commit writes the configuration first. Suspends beyond redundancy. */
+void disk_fault(struct pool *p, unsigned index, const char *why);
 
 /* --- node.c, tree.c, delta.c ----------------------------------------------------------------------------------------------------- */
 
@@ -260,17 +261,51 @@ int transaction_append(struct pool *p, struct transaction *t, enum log_type type
 int transaction_wait_room(struct pool *p, struct error *err);
 void commit_due(struct pool *p); /* with the lock: something became dirty, the timer may run */
 /* The value of a key as of now: open transaction, committing one, committed, frozen, tree. */
+/* Without the lock, between reader_enter and reader_leave. */
 int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes,
 		  struct error *err);
 int pool_commit_now(struct pool *p, struct error *err);          /* waits until all that is in the transaction is durable */
-int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err); /* LOG_INTENT, one flush */
+/* LOG_INTENT entries (log_entry_put), one write and one flush, shared with others. With p->lock held since the bytes were copied out of
+ * the dirty records (so that what the log holds is in order); released while it waits, held again at return. A commit when the ring is
+ * short of room. */
+int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err);
+size_t log_entry_put(uint8_t *out, enum log_type type, const void *payload, uint32_t bytes); /* 8 + round_up(bytes, 8) */
 void pool_checkpoint_ask(struct pool *p);                        /* in the background */
 int pool_checkpoint_now(struct pool *p, struct error *err);
 
 int log_append(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, size_t bytes, struct error *err);
+int log_open(struct pool *p, struct error *err); /* empty, at p->uber's place */
+void log_close(struct pool *p);
+uint32_t log_entries_max(const struct pool *p); /* of one record; an entry is at most that */
 uint64_t log_free_bytes(const struct pool *p);
+uint64_t log_used_bytes(const struct pool *p);
+bool log_fits(const struct pool *p, size_t entry_bytes);          /* a commit of so many bytes has room now */
+void log_tail(const struct pool *p, uint64_t commit, uint64_t *ret_sequence, uint64_t *ret_offset); /* of a checkpoint at it */
+void log_advance(struct pool *p, uint64_t sequence);              /* that checkpoint is durable: what is before is free */
+void log_jump(struct pool *p, uint64_t by);                       /* import: numbers that no disk has seen */
+/* The ring as the disks hold it, from p->uber on. apply gets each whole commit after uber.commit, then the intents that none of
+ * them holds. ret_found: anything was there, or a ring could not be read. */
 int log_replay(struct pool *p, int (*apply)(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes,
-	       struct error *err), struct error *err);
+	       struct error *err), bool *ret_found, struct error *err);
+
+/* commit.c: the thread of commits; checkpoint.c: that of folds. */
+int commit_open(struct pool *p, struct error *err);  /* an open transaction; threads unless read-only */
+int commit_start(struct pool *p, struct error *err);
+void commit_stop(struct pool *p);
+void commit_close(struct pool *p);
+int commit_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
+int commit_into_checkpoint(struct pool *p, struct error *err); /* import: what is open becomes durable by a checkpoint, not the log */
+void commit_absorb(struct pool *p, struct transaction *t);
+struct checkpoint;
+struct fold_op {
+	enum log_type type;
+	uint64_t dataset, from;
+};
+bool checkpoint_freeze(struct pool *p, struct fold_op *ops, size_t op_count); /* with the lock; takes the ops */
+int checkpoint_run(struct pool *p, struct error *err);                          /* what is frozen, here */
+void checkpoint_drop(struct pool *p);
+void pool_suspend(struct pool *p, const char *format, ...) __attribute__((format(printf, 2, 3))); /* with the lock */
+int pool_refuses(struct pool *p, struct error *err); /* with the lock: suspended or read-only */
 
 /* Pins: a reader that looks a pointer up keeps what it points to from being used again. With p->lock held. */
 uint64_t reader_enter(struct pool *p); /* the checkpoint that is durable */
@@ -307,8 +342,11 @@ struct dataset *dataset_by_id(struct pool *p, uint64_t id);
 struct dataset *dataset_by_path(struct pool *p, const char *path, struct error *err);
 int catalog_load(struct pool *p, struct error *err);
 int catalog_apply(struct pool *p, struct key key, const uint8_t *value, uint32_t bytes, struct error *err); /* replay */
-/* Called by the fold for each pointer that a dataset's tree lost: frees the column or joins the dead list. */
-void catalog_pointer_dead(struct pool *p, struct dataset *d, const struct bp *bp);
+/* For the fold, with p->lock held. Neighbours in time of a snapshot of the same dataset, destroyed ones that are not gone included;
+ * before(head) is its newest. gone: the fold is through with it; unlinked and freed. */
+struct dataset *catalog_snapshot_before(struct pool *p, const struct dataset *d);
+struct dataset *catalog_snapshot_after(struct pool *p, const struct dataset *d); /* NULL: none, the head is next */
+void catalog_dataset_gone(struct pool *p, struct dataset *d);
 
 struct cache; /* of records: clean ones bounded and scan-resistant, dirty ones until they are spilled and committed */
 int cache_open(struct pool *p, struct error *err);
@@ -350,6 +388,15 @@ struct pool {
 	unsigned group_count, copies; /* of metadata and log */
 	struct uberblock uber;        /* the last durable one */
 	uint64_t run_bytes, log_bytes, log_offset_bytes;
+
+	uint64_t next_run, next_dataset;       /* the next free ones, raised by what a replay shows */
+	uint64_t checkpoint_newest;            /* the highest number seen on any disk; above uber.checkpoint after a rewind */
+	bool config_dirty, abandoned;
+	struct checkpoint *checkpoint;         /* in the making */
+	struct pool_pin {
+		uint64_t checkpoint, count;
+	} *pins;
+	size_t pin_count, pin_room;
 
 	struct transaction *open, *closing_transaction;
 	struct delta *committed, *frozen;
