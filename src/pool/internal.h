@@ -269,7 +269,6 @@ int pool_commit_now(struct pool *p, struct error *err);          /* waits until 
  * the dirty records (so that what the log holds is in order); released while it waits, held again at return. A commit when the ring is
  * short of room. */
 int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err);
-size_t log_entry_put(uint8_t *out, enum log_type type, const void *payload, uint32_t bytes); /* 8 + round_up(bytes, 8) */
 void pool_checkpoint_ask(struct pool *p);                        /* in the background */
 int pool_checkpoint_now(struct pool *p, struct error *err);
 
@@ -393,10 +392,6 @@ struct pool {
 	uint64_t checkpoint_newest;            /* the highest number seen on any disk; above uber.checkpoint after a rewind */
 	bool config_dirty, abandoned;
 	struct checkpoint *checkpoint;         /* in the making */
-	struct pool_pin {
-		uint64_t checkpoint, count;
-	} *pins;
-	size_t pin_count, pin_room;
 
 	struct transaction *open, *closing_transaction;
 	struct delta *committed, *frozen;
