@@ -355,11 +355,6 @@ void cache_close(struct pool *p);
 int spill_all(struct pool *p, uint64_t dataset, struct error *err);
 uint64_t spill_dirty_bytes(struct pool *p);
 uint64_t spill_promised_bytes(struct pool *p); /* of space, to records that are not placed yet; also with p->lock held */
-/* Closing a transaction, with p->lock held: are there dirty records whose bytes an intent counted for it? Then let go, call
- * spill_intents, lock, ask again. From the first question until the release no new intents are taken. */
-bool spill_intents_hold(struct pool *p);
-int spill_intents(struct pool *p, struct error *err);
-void spill_intents_release(struct pool *p); /* with p->lock held, a new transaction is open */
 /* Before a dataset goes or takes another root, without the lock: waits for its writes on the way, forgets all its records. */
 void cache_forget(struct pool *p, uint64_t dataset);
 /* At import, after the last whole commit: the bytes of a LOG_INTENT, as an ordinary write. A dataset that is gone: 0, nothing done. */
