@@ -28,3 +28,11 @@ uint64_t checksum_xxh3(const void *data, size_t bytes)
 {
 	return XXH3_64bits(data, bytes);
 }
+
+void checksum_xxh3_128(const void *data, size_t bytes, uint64_t seed, uint8_t out[16])
+{
+	XXH128_hash_t hash = XXH3_128bits_withSeed(data, bytes, seed);
+
+	put_le64(out, hash.low64);
+	put_le64(out + 8, hash.high64);
+}

@@ -127,6 +127,7 @@ static inline uint64_t get_le64(const uint8_t *p) { return get_le32(p) | (uint64
 
 uint32_t checksum_crc32c(const void *data, size_t bytes); /* RFC 3720; "123456789" gives 0xE3069283 */
 uint64_t checksum_xxh3(const void *data, size_t bytes);   /* XXH3-64 */
+void checksum_xxh3_128(const void *data, size_t bytes, uint64_t seed, uint8_t out[16]); /* XXH3-128, low half first */
 
 /* --- seeded random numbers: xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64 ------ */
 
