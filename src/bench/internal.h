@@ -134,6 +134,8 @@ uint64_t evidence_thread_cpu_ns(void);
 
 #define STEADY_WINDOWS_MAX 64
 #define STEADY_ROUNDS 6
+#define STEADY_RANGE_MAX 0.20
+#define STEADY_SLOPE_MAX 0.10
 
 struct steady {
 	bool steady, step;

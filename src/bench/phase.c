@@ -2,7 +2,9 @@
  * One phase: jobs × depth workers, each doing one operation after the other, until the bytes or the time are over.
  *
  *   job      a stream of operations with one cursor. Sequential jobs have regions of their own; random jobs draw
- *            from one order over the whole span, in which every block comes once a round.
+ *            from one order over the whole span, in which every block comes once a round. Of few blocks none is
+ *            followed by its neighbour, not even with one in between: on a whole disk that hardly happens, and
+ *            read-ahead would be tested instead.
  *   worker   a thread. A target that is a bare disk has one worker a job, which keeps `depth` requests in flight on
  *            a disk queue; other targets have `depth` workers a job, which share its cursor, so that a sequential
  *            stream keeps its order.
@@ -18,6 +20,8 @@
 #include "internal.h"
 
 #define PROGRESS_NS 100000000u
+#define SHUFFLE_BLOCKS_MAX 1024u
+#define SHUFFLE_TRIES 100u
 #define POOL_BYTES_MIN (16ull << 20)
 
 struct job {
@@ -26,6 +30,9 @@ struct job {
 	uint64_t unflushed_bytes;
 	struct disk *disk;                /* NULL: through the target's calls */
 	uint64_t bytes, first_ns, end_ns; /* when its first operation was done, and all */
+	uint32_t *order, before[2];       /* under the lock of the run: of one round, few blocks only; the last of
+					   * the round before */
+	uint64_t order_round;             /* which round that is, plus 1 */
 };
 
 /* The part of the pool that one operation at a time takes its data from, in units. */
@@ -93,6 +100,67 @@ static uint64_t permute(const struct run *run, uint64_t index, uint64_t count, u
 	return index;
 }
 
+/* Whether the block at `i` of the order is one of the two before it, or the neighbour behind one of them. */
+static bool succeeds(const struct job *job, uint64_t i)
+{
+	for (uint64_t back = 1; back <= 2; back++) {
+		uint32_t before = i >= back ? job->order[i - back] : job->before[back - i - 1];
+		if (job->order[i] - before <= 1)
+			return true;
+	}
+	return false;
+}
+
+/* A shuffled round without successors. With a handful of blocks there is none: then as it comes. */
+static void shuffle(struct job *job, uint64_t round, uint64_t seed)
+{
+	uint32_t count = (uint32_t)job->region_blocks;
+	struct random random;
+
+	for (uint32_t back = 0; back < 2; back++)
+		job->before[back] = job->order_round && back < count ? job->order[count - 1 - back] : UINT32_MAX / 2;
+	random_seed(&random, mix_u64(seed ^ mix_u64(round)));
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = (uint32_t)random_below(&random, i + 1);
+		job->order[i] = job->order[at];
+		job->order[at] = i;
+	}
+	for (unsigned tries = 0, bad = 1; bad && tries < SHUFFLE_TRIES; tries++) {
+		bad = 0;
+		for (uint32_t i = 0; i < count; i++) {
+			if (!succeeds(job, i))
+				continue;
+			uint32_t at = (uint32_t)random_below(&random, count), block = job->order[i];
+			job->order[i] = job->order[at];
+			job->order[at] = block;
+			bad++;
+		}
+	}
+	job->order_round = round + 1;
+}
+
+/* Takes the next operation of the job's cursor; which block of its round that is. */
+static uint64_t take_index(struct worker *me, uint64_t *ret_block)
+{
+	struct run *run = me->run;
+	struct job *owner = container_of(me->job->cursor, struct job, own_cursor);
+	uint64_t count = me->job->region_blocks, index;
+
+	if (!owner->order) {
+		index = __atomic_fetch_add(&owner->own_cursor, 1, __ATOMIC_RELAXED);
+		*ret_block = index % count;
+		if (run->w->random)
+			*ret_block = permute(run, *ret_block, count, mix_u64(run->w->seed ^ mix_u64(index / count)));
+		return index;
+	}
+	os_scoped_lock(&run->lock);
+	index = owner->own_cursor++;
+	if (owner->order_round != index / count + 1)
+		shuffle(owner, index / count, run->w->seed);
+	*ret_block = owner->order[index % count];
+	return index;
+}
+
 static bool next_op(struct worker *me, uint64_t now_ns, struct op *ret)
 {
 	struct run *run = me->run;
@@ -110,12 +178,9 @@ static bool next_op(struct worker *me, uint64_t now_ns, struct op *ret)
 		__atomic_load_n(job->cursor, __ATOMIC_RELAXED) >= run->ops_limit)
 		return false;
 
-	uint64_t index = __atomic_fetch_add(job->cursor, 1, __ATOMIC_RELAXED);
+	uint64_t block, index = take_index(me, &block);
 	if (run->ops_limit && index >= run->ops_limit && now_ns >= run->start_ns + run->minimum_ns)
 		return false;
-	uint64_t round = index / job->region_blocks, block = index % job->region_blocks;
-	if (w->random)
-		block = permute(run, block, job->region_blocks, mix_u64(w->seed ^ mix_u64(round)));
 	ret->offset_bytes = job->region_offset + block * w->block_bytes;
 	ret->position = (double)ret->offset_bytes / (double)max_of(run->p->target->size_bytes, 1ull);
 	ret->read = w->read_percent > 0;
@@ -424,7 +489,7 @@ int workload_check(const struct target *t, const struct workload *w, struct erro
 	return 0;
 }
 
-static void set_up_jobs(struct run *run)
+static int set_up_jobs(struct run *run, struct error *err)
 {
 	const struct phase *p = run->p;
 	const struct workload *w = run->w;
@@ -439,6 +504,11 @@ static void set_up_jobs(struct run *run)
 		job->region_blocks = each;
 		job->region_offset = w->span_offset_bytes + (w->random || p->job_disks ? 0 : j * each * w->block_bytes);
 		job->disk = p->job_disks ? p->job_disks[j] : disk;
+		if (!w->random || each > SHUFFLE_BLOCKS_MAX || job->cursor != &job->own_cursor)
+			continue;
+		job->order = calloc(each, sizeof(*job->order));
+		if (!job->order)
+			return error_set(err, ERR_MEMORY, "no memory for the order of %llu blocks", (unsigned long long)each);
 	}
 	for (run->bits = 1; run->bits < 31 && (1ull << (2 * run->bits)) < each; run->bits++)
 		;
@@ -446,6 +516,7 @@ static void set_up_jobs(struct run *run)
 	uint64_t ops = (total + w->block_bytes - 1) / w->block_bytes;
 	run->ops_limit = shared || p->job_disks ? ops : (ops + w->jobs - 1) / w->jobs;
 	run->minimum_ns = w->minimum_ns;
+	return 0;
 }
 
 static int set_up_worker(struct run *run, unsigned index, struct error *err)
@@ -490,6 +561,8 @@ static void tear_down(struct run *run)
 		free(run->workers[i].read_buffers);
 		free(run->workers[i].slots);
 	}
+	for (unsigned j = 0; run->jobs && j < run->job_count; j++)
+		free(run->jobs[j].order);
 	device_line_close(run->device);
 	free(run->workers);
 	free(run->jobs);
@@ -671,7 +744,7 @@ int phase_run(const struct phase *p, struct phase_result *ret, struct error *err
 	if (status == 0)
 		status = device_line_open(&run.device, p->target, err);
 	if (status == 0)
-		set_up_jobs(&run);
+		status = set_up_jobs(&run, err);
 	for (unsigned i = 0; i < run.worker_count && status == 0; i++)
 		status = set_up_worker(&run, i, err);
 	if (status == 0)

@@ -8,7 +8,7 @@
  * The idea. The bench keeps, beside each figure, what would give such a mistake away, and judges by rule:
  *
  *     idle ─▶ [ drop cache ─▶ mark ─▶ phase ─▶ mark ─▶ verify ] ─▶ ceiling ─▶ judge
- *      │           └───────────── again until the interval is narrow ──┘   │        │
+ *      │           └───── again, or longer, until the interval is narrow ─┘   │     │
  *      └ what moves while                             the bench on a target ┘        └ verdict.c
  *        nothing should                               that does nothing
  *
@@ -45,6 +45,7 @@
 struct cell_run {
 	struct target *target;
 	const struct workload *workload;
+	struct workload longer; /* what `workload` is once it was lengthened */
 	struct cell *cell;
 	struct phase phase;
 	struct evidence evidence;
@@ -161,6 +162,8 @@ static bool is_narrow(const struct cell_run *run, double wanted)
 	return (interval[1] - interval[0]) / 2 <= wanted * median;
 }
 
+static int run_longer(struct cell_run *run, struct error *err);
+
 static int run_repeats(struct cell_run *run, struct error *err)
 {
 	const struct workload *w = run->workload;
@@ -175,7 +178,7 @@ static int run_repeats(struct cell_run *run, struct error *err)
 		if (i + 1 >= least && i + 1 >= 3 && is_narrow(run, wanted))
 			break;
 	}
-	return 0;
+	return most == 1 ? run_longer(run, err) : 0;
 }
 
 /* --- from phases to a figure ------------------------------------------------------------------------------------- */
@@ -201,6 +204,9 @@ static void set_latency(struct cell_run *run)
 #define BURST_LEAST_NS 200000000u   /* a drive's own cache takes less to fill */
 #define DEVICE_WINDOW_NS 150000000u /* thirty looks at the counters */
 #define NARROW 0.05
+#define LONGER_MARGIN 1.3
+#define LONGER_LEAST 2.0 /* times the last */
+#define LONGER_MOST 4.0
 
 /* What windows are cut from: what callers saw, or what the disks moved. */
 struct window_source {
@@ -284,33 +290,99 @@ static void windows_cut(const struct cell_run *run, const struct window_source *
 	steady_judge(rounds, steady_rounds(flat, ret->count, rounds), &ret->steady);
 }
 
+static double half_width(const struct windows *w)
+{
+	return (w->interval[1] - w->interval[0]) / (w->interval[1] + w->interval[0]);
+}
+
 static bool windows_are_good(const struct windows *w)
 {
-	double middle = (w->interval[0] + w->interval[1]) / 2;
-
-	return w->steady.steady && !w->steady.step && (w->interval[1] - w->interval[0]) / 2 <= NARROW * middle;
+	return w->steady.steady && !w->steady.step && half_width(w) <= NARROW;
 }
 
 /*
  * Windows of the last phase. A rate that callers see steady is steady. Where a write-back buffer or read-ahead lies
  * between, callers see bursts and gaps although the disks never rest: then what the disks moved counts.
  */
-static void set_windows(struct cell_run *run, struct steady *ret_steady)
+static void windows_choose(const struct cell_run *run, struct windows *ret)
 {
 	struct window_source callers = source_callers(&run->last), devices;
-	struct windows windows, behind;
 
-	windows_cut(run, &callers, &windows);
-	if (!windows_are_good(&windows) && source_devices(&run->last, run->workload, &devices)) {
-		windows_cut(run, &devices, &behind);
-		windows = behind;
-	}
+	windows_cut(run, &callers, ret);
+	if (!windows_are_good(ret) && source_devices(&run->last, run->workload, &devices))
+		windows_cut(run, &devices, ret);
+}
+
+static void set_windows(struct cell_run *run, struct steady *ret_steady)
+{
+	struct windows windows;
+
+	windows_choose(run, &windows);
 	*ret_steady = windows.steady;
 	if (run->sample_count > 1)
 		return;
 	memcpy(run->cell->samples, windows.rates, windows.count * sizeof(windows.rates[0]));
 	run->cell->sample_count = windows.count;
 	memcpy(run->cell->interval, windows.interval, sizeof(windows.interval));
+}
+
+/* What was measured so far counts no more. What stood still before it does. */
+static int forget(struct cell_run *run, struct error *err)
+{
+	double idle_bytes_per_s = run->evidence.idle_bytes_per_s;
+	char resync[sizeof(run->evidence.resync)];
+
+	memcpy(resync, run->evidence.resync, sizeof(resync));
+	evidence_release(&run->evidence);
+	histogram_free(run->latency);
+	histogram_free(run->flush_latency);
+	run->latency = run->flush_latency = NULL;
+	run->ops = run->bytes = run->read_bytes = run->write_bytes = run->flush_count = run->elapsed_ns = 0;
+	run->sample_count = 0;
+	int status = evidence_init(&run->evidence, run->target, err);
+	if (status == 0)
+		status = histogram_create(&run->latency, err);
+	if (status == 0)
+		status = histogram_create(&run->flush_latency, err);
+	run->evidence.idle_bytes_per_s = idle_bytes_per_s;
+	memcpy(run->evidence.resync, resync, sizeof(resync));
+	return status;
+}
+
+/* How much longer a phase must be for its windows to agree: what scatters shrinks with the root of the time. */
+static double longer_by(const struct windows *w)
+{
+	double off = half_width(w) / NARROW;
+
+	off = fmax(off, fmax(w->steady.range / STEADY_RANGE_MAX, fabs(w->steady.slope) / STEADY_SLOPE_MAX));
+	return fmin(fmax(LONGER_MARGIN * off * off, LONGER_LEAST), LONGER_MOST);
+}
+
+/* A phase too short for what the target does in bursts, or for large random blocks, is run again as one longer phase. */
+static int run_longer(struct cell_run *run, struct error *err)
+{
+	const struct workload *asked = run->workload;
+	double times = 1, most = asked->lengthen_max;
+	struct windows windows;
+	int status = 0;
+
+	while (status == 0 && run->has_last && !run->interrupted && times < most) {
+		windows_choose(run, &windows);
+		if (windows_are_good(&windows))
+			break;
+		times = fmin(times * longer_by(&windows), most);
+		run->longer = *asked;
+		run->longer.total_bytes = (uint64_t)(times * (double)asked->total_bytes);
+		run->longer.duration_ns = (uint64_t)(times * (double)asked->duration_ns);
+		run->longer.minimum_ns = (uint64_t)(times * (double)asked->minimum_ns);
+		run->workload = run->phase.workload = &run->longer;
+		status = forget(run, err);
+		if (status == 0)
+			status = run_once(run, err);
+	}
+	if (times > 1 && status == 0)
+		options_add(run->cell, "phase %.1f times as long", times);
+	return status;
 }
 
 /* The share of the phase in which neither callers nor disks moved anything: only the final flush was waited for. */

@@ -8,8 +8,6 @@
 #include "internal.h"
 
 #define LAST_WINDOWS 5
-#define RANGE_MAX 0.20
-#define SLOPE_MAX 0.10
 #define STEP_MAX 0.5
 #define SUSTAINED_SHARE_MIN 0.1 /* of the time: less says nothing of what is sustained */
 #define ZONE_SLOPE_MAX 0.6      /* the inner zone of a disk gives at least 0.4 of the outer one */
@@ -78,7 +76,7 @@ void steady_judge(const double *rates, unsigned count, struct steady *ret)
 	double mean = mean_of(last, used);
 	ret->range = used > 1 && mean > 0 ? (high - low) / mean : 0;
 	ret->slope = used > 1 && mean > 0 ? slope_of(x, last, used) * (used - 1) / mean : 0;
-	ret->steady = ret->range <= RANGE_MAX && fabs(ret->slope) <= SLOPE_MAX;
+	ret->steady = ret->range <= STEADY_RANGE_MAX && fabs(ret->slope) <= STEADY_SLOPE_MAX;
 }
 
 /* The split that leaves the least squares on both sides; a step when the median behind it is half of that before. */

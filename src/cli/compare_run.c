@@ -14,6 +14,9 @@
 #define VIRTUAL_OPERATIONS 64u /* at least, so that windows of a few 16 MiB blocks tell something … */
 #define VIRTUAL_ROUNDS 6u      /* … but over a small span not so often that caches tell more than disks */
 #define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
+#define VIRTUAL_LENGTHEN 64u                       /* a virtual phase of small blocks … */
+#define VIRTUAL_LENGTHEN_LARGE 8u                  /* … and one whose many bytes take real time to copy */
+#define LARGE_BLOCK_BYTES (1ull << 20)
 #define SPAN_STEP_BYTES (16ull << 20)
 
 /* --- what is run ------------------------------------------------------------------------------------------------------- */
@@ -82,6 +85,7 @@ int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_by
 			w->repeats_min = virtual ? 1 : c->repeats_min;
 			w->repeats_max = virtual ? 1 : c->repeats_max;
 		}
+		w->lengthen_max = !virtual ? 1 : w->block_bytes < LARGE_BLOCK_BYTES ? VIRTUAL_LENGTHEN : VIRTUAL_LENGTHEN_LARGE;
 	}
 	return status;
 }

@@ -13,7 +13,9 @@ struct recorder {
 	struct recorded log[20000];
 	unsigned count, flushes, in_flight, in_flight_most;
 	uint64_t ns_each, flush_ns;
-	unsigned fail_at; /* the operation that fails, from 1 */
+	unsigned fail_at;     /* the operation that fails, from 1 */
+	unsigned stall_every; /* so many operations one takes longer, by: */
+	uint64_t stall_ns;
 	bool flush_fails, interrupts;
 	uint8_t *bytes;
 };
@@ -25,7 +27,8 @@ static int note(struct recorder *r, char op, uint64_t offset, uint64_t length, s
 	unsigned mine = r->count;
 	r->in_flight++;
 	r->in_flight_most = max_of(r->in_flight_most, r->in_flight);
-	os_sleep_ns(op == 'f' ? r->flush_ns : r->ns_each);
+	os_sleep_ns((op == 'f' ? r->flush_ns : r->ns_each) +
+		    (r->stall_every && mine % r->stall_every == 0 ? r->stall_ns : 0));
 	r->in_flight--;
 	if (r->interrupts && mine == 10)
 		os_interrupt();
@@ -189,6 +192,43 @@ VIRTUAL_TEST(random_takes_every_block_once_a_round_in_another_order)
 		assert_int_equal(seen[i], 2);
 	assert_in_range(in_order, 0, 10);
 	assert_in_range(same, 0, 10);
+	phase_result_release(&result);
+}
+
+VIRTUAL_TEST(of_few_random_blocks_none_is_followed_by_its_neighbour)
+{
+	for (unsigned blocks = 6; blocks <= 40; blocks += 17)
+		for (unsigned seed = 1; seed <= 20; seed++) {
+			struct recorder *r = recorder(MS);
+			struct workload w = scattered(100, MiB, blocks * MiB, 1, 0);
+			unsigned seen[40] = {0};
+
+			w.seed = seed;
+			w.total_bytes = 10 * w.span_bytes;
+			struct phase_result result = run(r, &w);
+			assert_int_equal(r->count, 10 * blocks);
+			for (unsigned i = 0; i < r->count; i++) {
+				seen[r->log[i].offset / MiB]++;
+				for (unsigned back = 1; back <= 2 && back <= i; back++) {
+					assert_int_not_equal(r->log[i].offset, r->log[i - back].offset);
+					assert_int_not_equal(r->log[i].offset, r->log[i - back].offset + MiB);
+				}
+				if (i % blocks == blocks - 1)
+					for (unsigned k = 0; k < blocks; k++)
+						assert_int_equal(seen[k], i / blocks + 1);
+			}
+			phase_result_release(&result);
+		}
+}
+
+VIRTUAL_TEST(two_random_blocks_are_enough)
+{
+	struct recorder *r = recorder(MS);
+	struct workload w = scattered(100, MiB, 2 * MiB, 1, 0);
+
+	w.total_bytes = 20 * MiB;
+	struct phase_result result = run(r, &w);
+	assert_int_equal(r->count, 20);
 	phase_result_release(&result);
 }
 
@@ -367,6 +407,48 @@ VIRTUAL_TEST(repeats_end_when_the_interval_is_narrow)
 	assert_verdict(&c, VERDICT_VALID);
 }
 
+/* A stall of 0.1 s after every 400 ms of work: two seconds hold four of them, and windows with and without. */
+VIRTUAL_TEST(a_phase_whose_windows_do_not_agree_is_run_again_and_longer)
+{
+	struct error err = ERROR_INIT;
+	struct cell cell;
+	double elapsed_s[2];
+
+	for (unsigned longer = 0; longer < 2; longer++) {
+		struct recorder *r = recorder(4 * MS);
+		struct workload w = scattered(100, 64 * KiB, 8 * MiB, 1, 2 * SECOND);
+
+		r->stall_every = 100;
+		r->stall_ns = 100 * MS;
+		w.lengthen_max = longer ? 16 : 1;
+		cell_init(&cell);
+		assert_ok(bench_run(&r->target, &w, NULL, NULL, &cell, &err), &err);
+		elapsed_s[longer] = cell.elapsed_s;
+		assert_near(cell.elapsed_s * cell.mb_per_s, (double)cell.logical_bytes / 1e6, 0.001); /* of one phase */
+		if (longer)
+			assert_int_equal(cell.verdict, VERDICT_VALID);
+		else
+			assert_true(cell.verdict == VERDICT_NOT_STEADY);
+	}
+	assert_near(elapsed_s[0], 2, 0.2);
+	assert_true(elapsed_s[1] >= 4 && elapsed_s[1] <= 33);
+	assert_non_null(strstr(cell.options, "times as long"));
+}
+
+VIRTUAL_TEST(a_phase_whose_windows_agree_is_not_run_again)
+{
+	struct recorder *r = recorder(MS);
+	struct workload w = scattered(100, 64 * KiB, 8 * MiB, 1, 2 * SECOND);
+	struct error err = ERROR_INIT;
+	struct cell cell;
+
+	w.lengthen_max = 16;
+	cell_init(&cell);
+	assert_ok(bench_run(&r->target, &w, NULL, NULL, &cell, &err), &err);
+	assert_in_range(r->count, 1990, 2010);
+	assert_null(strstr(cell.options, "as long"));
+}
+
 VIRTUAL_TEST(percentiles_need_enough_samples)
 {
 	struct recorder *r = recorder(10 * MS);
@@ -480,6 +562,8 @@ int main(void)
 		cmocka_unit_test(depth_keeps_the_order_of_a_stream),
 		cmocka_unit_test(jobs_have_regions_of_their_own),
 		cmocka_unit_test(random_takes_every_block_once_a_round_in_another_order),
+		cmocka_unit_test(of_few_random_blocks_none_is_followed_by_its_neighbour),
+		cmocka_unit_test(two_random_blocks_are_enough),
 		cmocka_unit_test(mixed_keeps_its_share),
 		cmocka_unit_test(read_then_write_does_both_and_counts_once),
 		cmocka_unit_test(a_flush_comes_after_every_so_many_bytes),
@@ -492,6 +576,8 @@ int main(void)
 		cmocka_unit_test(lost_writes_are_a_mismatch),
 		cmocka_unit_test(an_interrupt_keeps_what_there_is),
 		cmocka_unit_test(repeats_end_when_the_interval_is_narrow),
+		cmocka_unit_test(a_phase_whose_windows_do_not_agree_is_run_again_and_longer),
+		cmocka_unit_test(a_phase_whose_windows_agree_is_not_run_again),
 		cmocka_unit_test(percentiles_need_enough_samples),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 		cmocka_unit_test(a_fill_writes_every_byte_once),

@@ -103,6 +103,8 @@ struct workload {
 	uint64_t seed;
 	unsigned repeats_min, repeats_max; /* 1, 1: one phase, interval from its windows */
 	double interval_wanted;            /* 0.05 */
+	/* One phase: run anew, so many times as long at most, while its windows do not agree. 0, 1: never. */
+	unsigned lengthen_max;
 };
 /* The ten of compare: write rewrite read reread randread randwrite randread-128k randwrite-128k randread-8k
  * randwrite-8k, on `span_bytes` of a target with `disks` disks. ERR_NOT_FOUND for another name. */
