@@ -234,7 +234,7 @@ enum log_type {
 	LOG_RECORD = 1, /* {u64 dataset, u64 a, u64 b, value}: put into the dataset's tree; an empty value is a delete */
 	LOG_CATALOG,    /* {u64 a, u64 b, value}: put into the catalog; empty: delete */
 	LOG_RUN,        /* {run_format without bits, u32 first stripe, u32 count, crc32c × …}: stripes were added */
-	LOG_REPAIRED,   /* {u64 run, u32 version, columns}: columns moved or made good */
+	LOG_REPAIRED,   /* {run_format without bits}: columns moved or made good; counts when its version is newer */
 	LOG_BARRIER,    /* {u64 snapshot dataset id}: entries before and after are not folded together */
 	LOG_INTENT,     /* {u64 dataset, u64 a, u64 offset, bytes}: data of an fsync */
 	LOG_DESTROY,    /* {u64 dataset}: its tree is to be walked and freed */

@@ -54,7 +54,8 @@ void workers_close(struct workers *w);
 struct zone {
 	uint8_t class;       /* CLASS_COUNT + 1: free */
 	uint32_t used;       /* columns (or 16 KiB pieces) that are taken */
-	uint64_t *bits;      /* one a column; NULL while the zone is free */
+	uint64_t *bits;      /* one a column; NULL while the zone is free. Nodes: as many again, of those in the quarantine */
+	uint32_t longest;    /* stretch of free columns, at most */
 };
 #define ZONE_FREE (CLASS_COUNT + 1)
 
@@ -86,8 +87,13 @@ struct run {
 	struct disk_address column[POOL_WIDTH_MAX];
 	uint8_t column_state[POOL_WIDTH_MAX];
 	uint64_t *live, *returned; /* bits; see run_format */
-	uint32_t *sums;            /* of stripes sums_first … stripes - 1, not in the sums tree yet */
-	uint32_t sums_first;
+	uint32_t *sums;            /* of stripes sums_first … sums_end - 1, not in the sums tree yet. Whoever writes them there moves
+				      the rest to the front and sums_first on, in one section with the new root in p->uber */
+	uint32_t sums_first, sums_end;
+	uint32_t unlogged;         /* stripes that are being written */
+	uint64_t over_tag;         /* the checkpoint that freed its last stripe; 0: it has some */
+	unsigned held;             /* by scrub and repair, which look at it without the lock */
+	bool is_open, known;       /* known: it was in a transaction or a tree */
 	struct run *hash_next;
 };
 
@@ -102,6 +108,15 @@ void run_format_of(const struct run *r, uint32_t stripes, struct run_format *ret
 /* The fold found that nobody refers to this column any more. A stripe that is wholly dead gives its columns to the quarantine. */
 void run_column_dead(struct pool *p, uint64_t run, uint32_t stripe, unsigned column);
 struct disk_address run_place(const struct run *r, uint32_t stripe, unsigned column);
+/* All runs that are `wanted` (NULL: all) in order of id, malloc'd. */
+int runs_list(struct pool *p, bool (*wanted)(const struct run *r), struct run ***ret, size_t *ret_count, struct error *err);
+/* LOG_RUN: run_pack_head, u32 first, u32 count, sums. The apply functions are for replay. */
+size_t run_log_bytes(const struct run *r, uint32_t count); /* at most */
+size_t run_log_pack(const struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, uint8_t *out);
+int run_log_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
+/* LOG_REPAIRED: run_pack_head with the new places and states; counts when its version is newer than what is known. */
+size_t run_repaired_pack(const struct run *r, uint8_t *out); /* at most RUN_HEAD_BYTES_MAX */
+int run_repaired_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
 
 /* The next stripes to write in a class: up to `wanted` stripes of one run, neighbours, columns contiguous on each disk. Chooses the
  * group by free space in turn, continues the open run of (group, class), opens a new one when it is full. `records` is how many are
@@ -128,7 +143,10 @@ int space_take_meta(struct pool *p, struct disk_address a, struct error *err); /
 void space_checkpoint_done(struct pool *p, uint64_t checkpoint); /* releases the quarantine's due part */
 /* What a write of so many bytes may count on, without the reserve (POOL-9), dirty records already promised subtracted. */
 uint64_t space_available_bytes(struct pool *p);
-void space_figures(struct pool *p, struct pool_space *ret);
+/* The same for records of one size: a zone of smaller columns does not hold them. What a writer asks before it dirties one. */
+uint64_t space_available_for(struct pool *p, uint32_t record_bytes);
+void space_figures(struct pool *p, struct pool_space *ret); /* snapshots' part of data_bytes is the catalog's to move */
+bool space_is_coming(const struct pool *p); /* checkpoints will release something */
 /* For the checkpoint, with p->lock held: the runs that are dirty, in order of id (malloc'd; NULL and 0: none; ERR_MEMORY). */
 int runs_dirty(struct pool *p, struct run ***ret, size_t *ret_count, struct error *err);
 bool run_is_over(const struct run *r); /* closed and all stripes returned: leaves the tree; stays known until its quarantine ends */
