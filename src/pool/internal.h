@@ -196,11 +196,28 @@ void disk_fault(struct pool *p, unsigned index, const char *why);
 /* Tree numbers: 0 catalog, 1 runs, 2 sums, 3 dead lists, 4 metadata map, a dataset's id (from 16) for its own. */
 enum { TREE_CATALOG, TREE_RUNS, TREE_SUMS, TREE_DEAD, TREE_METAMAP, TREE_DATASET_FIRST = 16 };
 
-/* The cache of nodes: immutable once in. get pins, put unpins; reads any good copy, verifies, repairs a bad one by the next fold. */
+/* The cache of nodes: immutable once in. get pins, put unpins; reads the copy on the least busy disk, verifies, else the next one, and
+ * writes a bad copy anew in its place: whoever gets a node holds what keeps its place from being used again (reader_enter, or it is
+ * the fold). All without p->lock. A node is sealed with its level and with its tree, all datasets being one (clones share nodes). */
 struct node;
+int node_cache_open(struct pool *p, struct error *err); /* a quarter of tuning.cache_bytes */
+void node_cache_close(struct pool *p);
+void node_cache_drop(struct pool *p);
+void node_counters(struct pool *p, struct pool_counters *ret); /* nodes_read, nodes_written, metadata_bytes, and what it holds is
+								  added to cache_bytes */
 int node_get(struct pool *p, const struct bp *bp, uint64_t tree, int level, struct node **ret, struct error *err);
+/* Many at once, neighbours of a disk by one request. All or none: puts what it got before it fails. */
+int nodes_get(struct pool *p, const struct bp *bps, unsigned count, uint64_t tree, int level, struct node **ret, struct error *err);
 const uint8_t *node_bytes(const struct node *n);
 void node_put(struct pool *p, struct node *n);
+void node_seal(const struct pool *p, struct bp *bp, uint64_t tree, const uint8_t *bytes); /* level and birth are set */
+/* Reads every copy, past the cache; for scrub (repair: bad ones are written anew) and check. `bad` counts copies on disks that are
+ * there; a copy on an absent disk is in `absent`. ERR_LOST: none is good. */
+struct node_verdict {
+	unsigned good, bad, repaired, absent;
+};
+int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, bool repair, struct node_verdict *ret,
+		struct error *err);
 /* Writes new nodes (16 KiB buffers, sealed, addresses set in their pointers) to all copies; neighbours become one request. */
 struct node_write {
 	struct bp bp;
