@@ -70,6 +70,7 @@ struct pool_disk {
 	uint64_t free_bytes;                      /* of zones without a class and of columns in zones that have one */
 	uint64_t read_errors, write_errors, checksum_errors;
 	bool unflushed;                           /* a write completed since the last flush began */
+	bool labelled;                            /* both of its label headers are as they should be */
 };
 
 /* One descriptor in memory; all of them are there. Reached by id (hash) and, for scrub, in disk order. */
@@ -306,6 +307,8 @@ int pool_commit_now(struct pool *p, struct error *err);          /* waits until 
 int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err);
 void pool_checkpoint_ask(struct pool *p);                        /* in the background */
 int pool_checkpoint_now(struct pool *p, struct error *err);
+int pool_barrier_now(struct pool *p, struct error *err); /* after a snapshot, rollback, clone, destroy: durable, folded, roots in place */
+int config_write(struct pool *p, struct error *err);     /* pool.c: labels_write, when config_dirty */
 
 int log_append(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, size_t bytes, struct error *err);
 int log_open(struct pool *p, struct error *err); /* empty, at p->uber's place */
@@ -329,7 +332,6 @@ void commit_stop(struct pool *p);
 void commit_close(struct pool *p);
 int commit_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
 int commit_into_checkpoint(struct pool *p, struct error *err); /* import: what is open becomes durable by a checkpoint, not the log */
-void commit_absorb(struct pool *p, struct transaction *t);
 struct checkpoint;
 struct fold_op {
 	enum log_type type;
@@ -452,5 +454,10 @@ void pool_event(struct pool *p, const char *format, ...) __attribute__((format(p
 int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count, struct error *err);
 int labels_write(struct pool *p, struct error *err);                          /* a new generation of the configuration */
 int uberblock_write(struct pool *p, const struct uberblock *u, struct error *err); /* all disks, both labels, flushed */
+/* The newest uberblock, or the one `back` checkpoints before it, of disks that missed nothing; sets checkpoint_newest. */
+int uberblocks_read(struct pool *p, unsigned back, struct uberblock *ret, struct error *err);
+/* The owner renews its stamp so often, on one disk in turn (`turn` counts): another host sees that the pool is in use. */
+#define POOL_ACTIVITY_NS 400000000ULL
+int activity_write(struct pool *p, uint64_t turn);
 
 #endif
