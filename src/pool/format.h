@@ -1,5 +1,5 @@
 /*
- * format.h: everything that a pool writes to a disk, packed and unpacked in format.c and nowhere else.
+ * format.h: everything that a pool writes to a disk, packed and unpacked in format.c, format_items.c and nowhere else.
  *
  * All integers are little-endian. Sizes and offsets are asserted at build time. Nothing here trusts its input: unpack
  * functions return ERR_CORRUPT with a sentence (what, where, expected, found) and allocate nothing that a length from a
@@ -7,7 +7,7 @@
  *
  * A disk:
  *
- *   0            label A  512 KiB   4 KiB reserved | header 4 KiB at 4 KiB | config A 64 KiB at 64 KiB |
+ *   0            label A  512 KiB   4 KiB reserved | header 4 KiB at 4 KiB | activity 4 KiB at 8 KiB | config A 64 KiB at 64 KiB |
  *                                   config B 64 KiB at 128 KiB | uberblock ring 64 × 4 KiB at 256 KiB
  *   512 KiB      log ring           `log_bytes`, the same place and size on each disk
  *   data_start   zones              aligned to 1 MiB; zone i at data_start + i × zone_bytes
@@ -18,11 +18,22 @@
 
 #include "base.h"
 
+static inline void put_le40(uint8_t *p, uint64_t v)
+{
+	put_le32(p, (uint32_t)v);
+	p[4] = (uint8_t)(v >> 32);
+}
+static inline uint64_t get_le40(const uint8_t *p)
+{
+	return get_le32(p) | (uint64_t)p[4] << 32;
+}
+
 #define POOL_UNIT_BYTES 4096u /* everything on a disk is a multiple, addresses count in it */
 #define POOL_VERSION 1u
 
 #define LABEL_BYTES (512u << 10)
 #define LABEL_HEADER_OFFSET 4096u
+#define LABEL_ACTIVITY_OFFSET 8192u /* of label A only */
 #define LABEL_CONFIG_OFFSET(copy) (65536u + 65536u * (copy))
 #define LABEL_CONFIG_BYTES 65536u
 #define LABEL_RING_OFFSET (256u << 10)
@@ -153,6 +164,10 @@ int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret,
 void uberblock_pack(const struct uberblock *u, const uint8_t disk_id[16], unsigned slot, uint8_t out[4096]);
 int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret,
 		     struct error *err);
+
+/* The owner's stamp: "SPNDACTV", pool id 16, u64 host, u64 stamp, zeros, crc32c. */
+void activity_pack(const uint8_t pool_id[16], uint64_t host_id, uint64_t stamp, uint8_t out[4096]);
+bool activity_unpack(const uint8_t in[4096], const uint8_t pool_id[16], uint64_t *ret_host_id, uint64_t *ret_stamp);
 
 /* --- runs (descriptors) ------------------------------------------------------------------------------------------------- */
 
