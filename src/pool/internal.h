@@ -188,6 +188,7 @@ struct stripe_verdict {
 	bool lost;
 };
 int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err);
+void scrub_status(struct pool *p, struct pool_status *ret); /* .scrub and .damaged, without p->lock */
 int disks_flush(struct pool *p, struct error *err); /* all that have unflushed writes; a failed one is faulted, or POOL-5 */
 /* pool.c; without p->lock: state, missed_from, event; the next commit writes the configuration first. Suspends beyond redundancy. */
 void disk_fault(struct pool *p, unsigned index, const char *why);
@@ -329,6 +330,10 @@ int log_replay(struct pool *p, int (*apply)(struct pool *p, uint64_t commit, uin
 int commit_open(struct pool *p, struct error *err);  /* an open transaction; threads unless read-only */
 int commit_start(struct pool *p, struct error *err);
 void commit_stop(struct pool *p);
+/* keeper.c: a thread that renews the owner's stamp and does the repairs that are queued. */
+int keeper_start(struct pool *p, struct error *err);
+void keeper_stop(struct pool *p);
+void keeper_wake(struct pool *p); /* with the lock: there is something to repair */
 void commit_close(struct pool *p);
 int commit_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
 int commit_into_checkpoint(struct pool *p, struct error *err); /* import: what is open becomes durable by a checkpoint, not the log */
@@ -374,6 +379,7 @@ struct dataset {
  * logical_referenced 8, dead_list 8, newest_snapshot_commit 8 = 104 bytes, no item: hole and zeros. */
 #define CATALOG_ROOT UINT64_MAX
 #define CATALOG_ROOT_BYTES 104u
+void catalog_close(struct pool *p); /* frees all datasets; what was only half loaded too */
 struct dataset *dataset_by_id(struct pool *p, uint64_t id);
 struct dataset *dataset_by_path(struct pool *p, const char *path, struct error *err);
 int catalog_load(struct pool *p, struct error *err);
@@ -390,6 +396,7 @@ void cache_close(struct pool *p);
 /* Writes dirty records out to stripes (not yet committed): all that was dirty at the call, of a dataset (0: all), also what other
  * threads are just writing out: when it returns their pointers are in a transaction that was open at the call or later. */
 int spill_all(struct pool *p, uint64_t dataset, struct error *err);
+void cache_counters(struct pool *p, struct pool_counters *ret);
 uint64_t spill_dirty_bytes(struct pool *p);
 uint64_t spill_promised_bytes(struct pool *p); /* of space, to records that are not placed yet; also with p->lock held */
 /* Before a dataset goes or takes another root, without the lock: waits for its writes on the way, forgets all its records. */
@@ -436,6 +443,7 @@ struct pool {
 	struct cache *cache;
 	struct node_cache *nodes;
 	struct committer *committer;
+	struct keeper *keeper;
 	struct list datasets;
 	struct catalog *catalog;
 	struct scrub *scrub;

@@ -1,0 +1,296 @@
+/* Of a fold: snapshots, rollbacks, clones, what was destroyed, and the dead lists. checkpoint.c tells the story. */
+#include "fold.h"
+
+#include <string.h>
+
+/* --- snapshots, rollbacks, clones, what was destroyed --------------------------------------------------------------------------- */
+
+void fold_gather_add(struct gather *g, struct key key, const struct bp *bp)
+{
+	if (!fold_reserve((void **)&g->items, &g->room, g->count + 1, sizeof *g->items) ||
+	    !fold_reserve((void **)&g->keys, &g->key_room, g->count + 1, sizeof *g->keys)) {
+		g->no_memory = true;
+		return;
+	}
+	g->keys[g->count] = key;
+	g->items[g->count++] = *bp;
+}
+
+static bool gather_value(void *arg, struct key key, const uint8_t *value, uint32_t bytes)
+{
+	struct gather *g = arg;
+	struct error ignored = ERROR_INIT;
+	struct bp bp;
+
+	if (!bp_unpack_value(value, bytes, &bp, &ignored) && bp.kind == BP_DATA && bp.birth > g->above)
+		fold_gather_add(g, key, &bp);
+	return !g->no_memory;
+}
+
+static bool gather_node(void *arg, const struct bp *bp)
+{
+	struct gather *g = arg;
+
+	if (bp->birth > g->above)
+		fold_gather_add(g, (struct key){0, 0}, bp);
+	return !g->no_memory;
+}
+
+static bool gather_listed(void *arg, struct key key, const uint8_t *value, uint32_t bytes)
+{
+	struct gather *g = arg;
+	struct error ignored = ERROR_INIT;
+	struct bp bp;
+
+	if (key.a != g->above)
+		return false;
+	if (bytes == BP_BYTES && !bp_unpack(value, &bp, &ignored))
+		fold_gather_add(g, key, &bp);
+	return !g->no_memory;
+}
+
+void fold_gather_release(struct gather *g)
+{
+	free(g->items);
+	free(g->keys);
+}
+
+/* All that the tree alone has: born after `above`. A part that cannot be read stays taken, and is told. */
+static int tree_gather(struct checkpoint *c, uint64_t tree, const struct bp *root, uint64_t above, struct gather *ret, struct error *err)
+{
+	struct pool *p = c->p;
+	struct error why = ERROR_INIT;
+
+	*ret = (struct gather){.c = c, .above = above};
+	if (root->kind == BP_HOLE)
+		return 0;
+	int rc = tree_walk(p, root, tree, (struct key){0, 0}, gather_value, ret, &why);
+	if (!rc)
+		rc = tree_walk_nodes(p, root, tree, gather_node, ret, &why);
+	if (ret->no_memory)
+		return fold_no_memory(err);
+	if (rc == ERR_MEMORY)
+		return error_set(err, rc, "%s", why.text);
+	if (rc) {
+		os_scoped_lock(&p->lock);
+		pool_event(p, "a part of dataset %llu cannot be read and its space stays taken: %s", (unsigned long long)tree,
+			why.text);
+	}
+	return 0;
+}
+
+/* What is on a dead list, in the tree and added by this very fold. */
+static int list_gather(struct checkpoint *c, uint64_t list, struct gather *ret, struct error *err)
+{
+	*ret = (struct gather){.c = c, .above = list};
+	int rc = c->uber.dead.kind == BP_HOLE ? 0
+					      : tree_walk(c->p, &c->uber.dead, TREE_DEAD, (struct key){list, 0}, gather_listed, ret, err);
+	for (size_t i = 0; !rc && i < c->dead_count; i++) {
+		struct error ignored = ERROR_INIT;
+		struct bp bp;
+
+		if (c->dead[i].key.a == list && c->dead[i].bytes && !bp_unpack(c->dead[i].value, &bp, &ignored))
+			fold_gather_add(ret, c->dead[i].key, &bp);
+	}
+	return ret->no_memory ? fold_no_memory(err) : rc;
+}
+
+/* A key that this fold added and now takes off was never there. */
+static void dead_remove(struct checkpoint *c, struct key key)
+{
+	for (size_t i = c->dead_count; i > 0; i--)
+		if (key_compare(c->dead[i - 1].key, key) == 0) {
+			c->dead[i - 1] = c->dead[--c->dead_count];
+			return;
+		}
+	fold_dead_add(c, key, NULL);
+}
+
+static int snapshot_take(struct checkpoint *c, const struct fold_op *op, struct error *err)
+{
+	struct pool *p = c->p;
+	struct dataset *s = dataset_by_id(p, op->dataset);
+	struct fold_tree *of = s ? fold_tree_of(c, s->parent) : NULL, *t = of ? fold_tree_of(c, s->id) : NULL;
+
+	if (!s || !of || !t)
+		return c->no_memory ? fold_no_memory(err) : 0;
+	of = fold_tree_find(c, s->parent);
+	t->root = of->root;
+	t->referenced = of->referenced;
+	t->logical = of->logical;
+	t->newest = of->newest;
+	t->dead_list = of->dead_list;
+	of->dead_list = s->id; /* one that no other dataset has */
+	of->newest = c->commit;
+	return 0;
+}
+
+/* A rollback frees what came after the snapshot; a clone had nothing. */
+static int root_take(struct checkpoint *c, const struct fold_op *op, struct error *err)
+{
+	struct pool *p = c->p;
+	struct gather tree, list;
+
+	os_mutex_lock(&p->lock);
+	struct dataset *s = dataset_by_id(p, op->from);
+	uint64_t born = s ? s->created_commit : 0;
+	struct fold_tree *from = fold_tree_of(c, op->from), *to = fold_tree_of(c, op->dataset);
+	struct fold_tree was = to ? *to : (struct fold_tree){0};
+	os_mutex_unlock(&p->lock);
+	if (!s || !from || !to)
+		return c->no_memory ? fold_no_memory(err) : 0;
+	int rc = tree_gather(c, was.id, &was.root, born, &tree, err);
+	if (!rc)
+		rc = list_gather(c, was.dead_list, &list, err);
+	else
+		list = (struct gather){0};
+	if (!rc) {
+		os_scoped_lock(&p->lock);
+		from = fold_tree_find(c, op->from);
+		to = fold_tree_find(c, op->dataset);
+		for (size_t i = 0; i < tree.count; i++) {
+			fold_charge(&to->used, -(int64_t)fold_stored_bytes(&tree.items[i]));
+			fold_bp_free(p, &tree.items[i]);
+		}
+		for (size_t i = 0; i < list.count; i++) /* alive again */
+			dead_remove(c, list.keys[i]);
+		to->root = from->root;
+		to->referenced = from->referenced;
+		to->logical = from->logical;
+		to->newest = born;
+	}
+	fold_gather_release(&tree);
+	fold_gather_release(&list);
+	return rc;
+}
+
+static int snapshot_destroy(struct checkpoint *c, struct dataset *s, struct error *err)
+{
+	struct pool *p = c->p;
+	struct gather next_list, own_list = {0};
+
+	os_mutex_lock(&p->lock);
+	struct dataset *before = catalog_snapshot_before(p, s), *after = catalog_snapshot_after(p, s);
+	struct dataset *head = dataset_by_id(p, s->parent);
+	struct dataset *origin = head && head->origin ? dataset_by_id(p, head->origin) : NULL;
+	uint64_t born = before ? before->created_commit : origin ? origin->created_commit : 0;
+	struct fold_tree *own = fold_tree_of(c, s->id), *next = fold_tree_of(c, after ? after->id : s->parent);
+	uint64_t id = s->id, next_id = next ? next->id : 0, head_id = s->parent;
+	bool is_head = !after;
+	own = fold_tree_find(c, id);
+	uint64_t own_of = own ? own->dead_list : 0, next_of = next ? next->dead_list : 0;
+	os_mutex_unlock(&p->lock);
+	if (!own || !next)
+		return c->no_memory ? fold_no_memory(err) : 0;
+	int rc = list_gather(c, next_of, &next_list, err);
+	if (!rc)
+		rc = list_gather(c, own_of, &own_list, err);
+	if (!rc) {
+		os_scoped_lock(&p->lock);
+		struct fold_tree *charged = fold_tree_of(c, head_id);
+
+		next = fold_tree_find(c, next_id);
+		for (size_t i = 0; i < next_list.count; i++)
+			if (next_list.items[i].birth > born) {
+				if (charged)
+					fold_charge(&charged->used, -(int64_t)fold_stored_bytes(&next_list.items[i]));
+				fold_bp_free(p, &next_list.items[i]);
+				dead_remove(c, next_list.keys[i]);
+			}
+		for (size_t i = 0; i < own_list.count; i++) {
+			dead_remove(c, own_list.keys[i]);
+			fold_dead_add(c, fold_dead_key(c, next_of), &own_list.items[i]);
+		}
+		if (is_head)
+			next->newest = born;
+		fold_tree_find(c, id)->gone = true;
+		if (c->no_memory)
+			rc = fold_no_memory(err);
+	}
+	fold_gather_release(&next_list);
+	fold_gather_release(&own_list);
+	return rc;
+}
+
+/* No snapshot of it is left. What its origin has stays. */
+static int head_destroy(struct checkpoint *c, struct dataset *d, struct error *err)
+{
+	struct pool *p = c->p;
+	struct gather tree, list = {0};
+
+	os_mutex_lock(&p->lock);
+	struct dataset *origin = d->origin ? dataset_by_id(p, d->origin) : NULL;
+	uint64_t born = origin ? origin->created_commit : 0, id = d->id;
+	struct fold_tree *t = fold_tree_of(c, id);
+	struct fold_tree was = t ? *t : (struct fold_tree){0};
+	os_mutex_unlock(&p->lock);
+	if (!t)
+		return c->no_memory ? fold_no_memory(err) : 0;
+	int rc = tree_gather(c, id, &was.root, born, &tree, err);
+	if (!rc)
+		rc = list_gather(c, was.dead_list, &list, err);
+	if (!rc) {
+		os_scoped_lock(&p->lock);
+		for (size_t i = 0; i < tree.count; i++)
+			fold_bp_free(p, &tree.items[i]);
+		for (size_t i = 0; i < list.count; i++) {
+			if (list.items[i].birth > born)
+				fold_bp_free(p, &list.items[i]);
+			dead_remove(c, list.keys[i]);
+		}
+		fold_tree_find(c, id)->gone = true;
+		if (c->no_memory)
+			rc = fold_no_memory(err);
+	}
+	fold_gather_release(&tree);
+	fold_gather_release(&list);
+	return rc;
+}
+
+static int operation_do(struct checkpoint *c, const struct fold_op *op, struct error *err)
+{
+	struct pool *p = c->p;
+	int rc;
+
+	if (op->type == LOG_ROOT)
+		return root_take(c, op, err);
+	os_mutex_lock(&p->lock);
+	struct dataset *d = dataset_by_id(p, op->dataset);
+	rc = op->type == LOG_BARRIER ? snapshot_take(c, op, err) : 0;
+	os_mutex_unlock(&p->lock);
+	if (op->type != LOG_DESTROY || !d)
+		return rc;
+	return d->type == DATASET_SNAPSHOT ? snapshot_destroy(c, d, err) : head_destroy(c, d, err);
+}
+
+int fold_operations(struct checkpoint *c, struct error *err)
+{
+	int rc = 0;
+
+	for (; c->ops_done < c->op_count; c->ops_done++)
+		if ((rc = operation_do(c, &c->ops[c->ops_done], err)))
+			return rc;
+	return 0;
+}
+
+/* --- dead lists ---------------------------------------------------------------------------------------------------------------------- */
+
+static int dead_compare(const void *a, const void *b)
+{
+	const struct fold_dead *x = a, *y = b;
+
+	return key_compare(x->key, y->key);
+}
+
+int fold_dead_lists(struct checkpoint *c, struct error *err)
+{
+	if (c->dead_count == 0)
+		return 0;
+	scoped_free struct tree_change *changes = calloc(c->dead_count, sizeof *changes);
+	if (!changes)
+		return fold_no_memory(err);
+	qsort(c->dead, c->dead_count, sizeof *c->dead, dead_compare);
+	for (size_t i = 0; i < c->dead_count; i++)
+		changes[i] = (struct tree_change){.key = c->dead[i].key, .value = c->dead[i].value, .bytes = c->dead[i].bytes};
+	return tree_update(c->p, &c->uber.dead, TREE_DEAD, changes, c->dead_count, c->commit, NULL, NULL, err);
+}
