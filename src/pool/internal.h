@@ -93,6 +93,7 @@ struct run {
 	uint32_t sums_first, sums_end;
 	uint32_t unlogged;         /* stripes that are being written */
 	uint64_t over_tag;         /* the checkpoint that freed its last stripe; 0: it has some */
+	uint32_t repair;           /* columns that wait for it, a bit each */
 	unsigned held;             /* by scrub and repair, which look at it without the lock */
 	bool is_open, known;       /* known: it was in a transaction or a tree */
 	struct run *hash_next;
@@ -189,6 +190,10 @@ struct stripe_verdict {
 };
 int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err);
 void scrub_status(struct pool *p, struct pool_status *ret); /* .scrub and .damaged, without p->lock */
+/* The queue of what reads and writes found bad; the keeper works it off. */
+int repairs_open(struct pool *p, struct error *err); /* after space_open */
+void repairs_close(struct pool *p);
+int repairs_run(struct pool *p, struct error *err);  /* 0: nothing is left */
 int disks_flush(struct pool *p, struct error *err); /* all that have unflushed writes; a failed one is faulted, or POOL-5 */
 /* pool.c; without p->lock: state, missed_from, event; the next commit writes the configuration first. Suspends beyond redundancy. */
 void disk_fault(struct pool *p, unsigned index, const char *why);

@@ -834,9 +834,9 @@ int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_a
 	return rc;
 }
 
-void run_move_cancel(struct pool *p, const struct run *r, const struct disk_address *to)
+void run_move_cancel(struct pool *p, const struct run *r, uint32_t stripes, const struct disk_address *to)
 {
-	zone_release(p, to->disk, r->class, to->unit, r->stripes);
+	zone_release(p, to->disk, r->class, to->unit, stripes);
 }
 
 /* The old place is quarantined but for stripes that are there already; in the new place those of returned stripes are given up.

@@ -23,7 +23,7 @@
  * SPACE-2  free_bytes of a disk = its free zones + the free columns of the others.
  * SPACE-3  The same calls give the same places: no clock, no random number, no address decides.
  */
-#include "space.h"
+#include "stripe.h"
 
 #include <string.h>
 
@@ -60,6 +60,7 @@ void space_close(struct pool *p)
 {
 	if (!p->space)
 		return;
+	repairs_close(p);
 	runs_free(p);
 	for (unsigned i = 0; i < p->disk_count; i++) {
 		struct pool_disk *d = &p->disks[i];

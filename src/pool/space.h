@@ -31,6 +31,7 @@ struct space {
 	size_t waiting_count, waiting_room;
 	struct pin *pins;
 	size_t pin_count, pin_room;
+	struct repairs *repairs;
 	/* for the figures: of data columns, without parity */
 	uint64_t live_bytes, dead_bytes;
 };
@@ -91,7 +92,7 @@ int stripes_keep(struct pool *p, struct run *r, uint32_t first, uint32_t count, 
 void stripes_drop(struct pool *p, struct run *r, uint32_t first, uint32_t count);
 /* Moving a column of a closed run: room for it, then the switch. */
 int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_address *ret, struct error *err);
-void run_move_cancel(struct pool *p, const struct run *r, const struct disk_address *to);
+void run_move_cancel(struct pool *p, const struct run *r, uint32_t stripes, const struct disk_address *to);
 void run_move(struct pool *p, struct run *r, unsigned column, const struct disk_address *to);
 
 static inline bool bit_get(const uint64_t *bits, size_t i)
