@@ -66,8 +66,27 @@ static bool probe_label(int fd, uint64_t at_bytes, struct disk_facts *ret)
 	return true;
 }
 
+/* docs/format.md: the header of a pool's label lies 4 KiB behind the front, and the same before the end. */
+#define POOL_HEADER_OFFSET 4096u
+#define POOL_LABEL_BYTES (512u << 10)
+
+static bool probe_pool(int fd, uint64_t label_bytes, struct disk_facts *ret)
+{
+	char magic[8];
+
+	if (!read_at(fd, label_bytes + POOL_HEADER_OFFSET, magic, sizeof magic) || memcmp(magic, "SPNDPOOL", 8) != 0)
+		return false;
+	snprintf(ret->signature, sizeof ret->signature, "spindle pool");
+	ret->signature_offset_bytes = label_bytes + POOL_HEADER_OFFSET;
+	return true;
+}
+
 static bool probe_labels(int fd, struct disk_facts *ret)
 {
+	uint64_t mib = round_down_u64(ret->size_bytes, 1 << 20);
+
+	if (probe_pool(fd, 0, ret) || (mib > POOL_LABEL_BYTES && probe_pool(fd, mib - POOL_LABEL_BYTES, ret)))
+		return true;
 	if (probe_label(fd, LABEL_OFFSET, ret))
 		return true;
 	uint64_t end = round_down_u64(ret->size_bytes, 4096);
