@@ -22,6 +22,8 @@ unsigned layout__rows_unit(const struct layout *l);
 /* After so many chunks the set of disks that holds a chunk's copies comes round again. */
 unsigned layout__period_chunks(const struct layout *l);
 
+#define PARITY_MAX 3u
+
 /* GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), generator 2. */
 uint8_t parity__times2(uint8_t a);
 uint8_t parity__times(uint8_t a, uint8_t b);

@@ -87,7 +87,7 @@ static int failures_check(unsigned data, unsigned parity, const bool *failed, st
 {
 	unsigned missing = count_true(failed, data + parity);
 
-	sp_assert(data > 0 && parity <= 2 && data + parity <= LAYOUT_WIDTH_MAX);
+	sp_assert(data > 0 && parity <= PARITY_MAX && data + parity <= LAYOUT_WIDTH_MAX);
 	if (missing <= parity)
 		return 0;
 	return error_set(err, ERR_LOST, "%u of %u columns are missing, parity makes up for %u", missing, data + parity,

@@ -1,24 +1,26 @@
 /*
  * Parity, fast: ISA-L behind the same three operations as the plain definition, and what is built on them.
  *
- *   generate   data → P, Q                         full rows
- *   update     P, Q ^= what a change of one column adds   small writes
- *   combine    any two sums of weighted columns    recovery
+ *   generate   data → P, Q, R                         full rows
+ *   update     P, Q, R ^= what a change of one column adds   small writes
+ *   combine    any three sums of weighted columns     recovery
  *
- * Recovery in one formula. Let w be the weights of a parity (1, 1, 1, … for P; 1, 2, 4, 8, … for Q). With x (and y)
- * the missing data columns, the parities that are there give as many equations as there are unknowns:
+ * Recovery in one formula. Parity j of data column i has the weight w(j, i) = (2^j)^i: 1, 1, 1, … for P; 1, 2, 4, … for Q; 1, 4,
+ * 16, … for R. With the missing data columns as unknowns, as many parities as are missing give the equations (sums over the data
+ * columns that are there; + is xor):
  *
- *      x missing, P there     Dx = P + Σ Di
- *      x missing, only Q      Dx = 2^-x (Q + Σ 2^i Di)
- *      x, y missing           Dx = A (P + Σ Di) + B (Q + Σ 2^i Di),  Dy = P + Σ Di + Dx
- *                             A = 2^(y-x) / (2^(y-x) + 1),  B = 2^-x / (2^(y-x) + 1)
+ *      Σ_m w(j, m) Dm  =  Pj + Σ_i w(j, i) Di            for each parity j that is used
+ *      Dm  =  Σ_j A(m, j) (Pj + Σ_i w(j, i) Di)          A the inverse of the matrix w(j, m)
  *
- * (sums over the data columns that are there; + is xor). Each is a row of factors over the same sources. A missing
- * parity is the weighted sum of all data, with Dx replaced by its row. So any loss is one `combine`. From H. P. Anvin,
- * "The mathematics of RAID-6" (2004).
+ * Each is a row of factors over the same sources. A missing parity is the weighted sum of all data, with Dm replaced by its row.
+ * So any loss is one `combine`. For P and Q see H. P. Anvin, "The mathematics of RAID-6" (2004).
+ *
+ * Any of these matrices has an inverse. With x = 2^m, which differ for up to 255 columns, the rows are 1, x, x². Three of them are
+ * a Vandermonde matrix. Of two, P and Q have the determinant x + y, Q and R xy (x + y), and P and R x² + y² = (x + y)²: none is
+ * zero. (A fourth row x³ would not do: x³ = y³ happens.)
  *
  * ISA-L's xor_gen and pq_gen store whole vectors past the cache and so want aligned buffers, lengths in whole vectors,
- * and two sources at least; what does not fit goes through ec_encode_data (any alignment) or the plain twin (the last
+ * and two sources at least; what does not fit, and R, goes through ec_encode_data (any alignment) or the plain twin (the last
  * bytes). Their return codes are looked at: a refusal is computed the plain way, never left out.
  */
 #include "internal.h"
@@ -53,8 +55,8 @@ static void columns_at(void **ret, void *const *columns, unsigned count, size_t 
 static void isal_combine_vectors(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
 				 void *const *source, void *const *target)
 {
-	uint8_t tables[LAYOUT_WIDTH_MAX * 2 * TABLE_BYTES];
-	void *from[LAYOUT_WIDTH_MAX], *to[2];
+	uint8_t tables[LAYOUT_WIDTH_MAX * PARITY_MAX * TABLE_BYTES];
+	void *from[LAYOUT_WIDTH_MAX], *to[PARITY_MAX];
 
 	ec_init_tables((int)sources, (int)targets, (uint8_t *)factors, tables);
 	for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
@@ -83,9 +85,13 @@ static void isal_generate_vectors(unsigned data, unsigned parity, size_t bytes, 
 
 static void weights(unsigned data, unsigned parity, uint8_t *ret)
 {
-	memset(ret, 1, data);
-	for (unsigned c = 0; parity > 1 && c < data; c++)
-		ret[data + c] = c == 0 ? 1 : parity__times2(ret[data + c - 1]);
+	for (unsigned j = 0; j < parity; j++) {
+		uint8_t factor = parity__power(j);
+
+		ret[j * data] = 1;
+		for (unsigned c = 1; c < data; c++)
+			ret[j * data + c] = parity__times(ret[j * data + c - 1], factor);
+	}
 }
 
 static void isal_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns)
@@ -100,10 +106,10 @@ static void isal_generate(unsigned data, unsigned parity, size_t bytes, void *co
 			memcpy(columns[1 + i], columns[0], bytes);
 		return;
 	}
-	if (whole && all_aligned(columns, data + parity)) {
+	if (whole && parity <= 2 && all_aligned(columns, data + parity)) {
 		isal_generate_vectors(data, parity, whole, columns);
 	} else if (whole) {
-		uint8_t factors[LAYOUT_WIDTH_MAX * 2];
+		uint8_t factors[LAYOUT_WIDTH_MAX * PARITY_MAX];
 
 		weights(data, parity, factors);
 		isal_combine_vectors(data, parity, factors, whole, columns, columns + data);
@@ -115,26 +121,30 @@ static void isal_generate(unsigned data, unsigned parity, size_t bytes, void *co
 static void isal_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
 			void *const *parity_columns)
 {
-	void *p = parity > 0 ? parity_columns[0] : NULL, *q = parity > 1 ? parity_columns[1] : NULL;
 	size_t whole = bytes / VECTOR_BYTES * VECTOR_BYTES;
-	uint8_t factors[2] = {1, parity__power(column)}, tables[2 * TABLE_BYTES];
-	void *rest[2];
+	uint8_t factors[PARITY_MAX], tables[PARITY_MAX * TABLE_BYTES];
+	void *at[PARITY_MAX], *to[PARITY_MAX];
+	unsigned there = 0;
 
-	if (!q) {
-		if (p)
-			parity_xor(p, delta, bytes);
+	for (unsigned j = 0; j < parity; j++)
+		if (parity_columns[j]) {
+			factors[there] = parity__power(j * column);
+			at[there++] = parity_columns[j];
+		}
+	if (there == 1 && factors[0] == 1) {
+		parity_xor(at[0], delta, bytes);
 		return;
 	}
-	ec_init_tables(1, 2, factors, tables);
+	if (there == 0)
+		return;
+	ec_init_tables(1, (int)there, factors, tables);
 	for (size_t done = 0; done < whole; done += PIECE_BYTES) {
-		int length = (int)min_of(whole - done, PIECE_BYTES);
-		uint8_t *from = (uint8_t *)delta + done, *to[2] = {p ? (uint8_t *)p + done : NULL, (uint8_t *)q + done};
-
-		ec_encode_data_update(length, 1, p ? 2 : 1, 0, p ? tables : tables + TABLE_BYTES, from,
-				      p ? to : to + 1);
+		columns_at(to, at, there, done);
+		ec_encode_data_update((int)min_of(whole - done, PIECE_BYTES), 1, (int)there, 0, tables,
+				      (uint8_t *)delta + done, (uint8_t **)to);
 	}
-	columns_at(rest, (void *const[2]){p, q}, 2, whole);
-	parity__plain_update(data, 2, column, bytes - whole, (const uint8_t *)delta + whole, rest);
+	columns_at(to, parity_columns, parity, whole);
+	parity__plain_update(data, parity, column, bytes - whole, (const uint8_t *)delta + whole, to);
 }
 
 static bool all_ones(const uint8_t *factors, unsigned count)
@@ -149,9 +159,9 @@ static void isal_combine(unsigned sources, unsigned targets, const uint8_t *fact
 			 void *const *target)
 {
 	size_t whole = bytes / VECTOR_BYTES * VECTOR_BYTES;
-	void *from[LAYOUT_WIDTH_MAX], *to[2];
+	void *from[LAYOUT_WIDTH_MAX], *to[PARITY_MAX];
 
-	sp_assert(sources > 0 && sources < LAYOUT_WIDTH_MAX && targets <= 2);
+	sp_assert(sources > 0 && sources < LAYOUT_WIDTH_MAX && targets <= PARITY_MAX);
 	if (targets == 0)
 		return;
 	if (targets == 1 && all_ones(factors, sources)) { /* a plain sum: xor_gen is twice as fast */
@@ -177,7 +187,7 @@ const size_t parity_impl_count = array_count(parity_impls);
 
 static void shape_assert(unsigned data, unsigned parity)
 {
-	sp_assert(data > 0 && parity <= 2 && data + parity <= LAYOUT_WIDTH_MAX);
+	sp_assert(data > 0 && parity <= PARITY_MAX && data + parity <= LAYOUT_WIDTH_MAX);
 }
 
 void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns)
@@ -210,37 +220,67 @@ struct sources {
 	unsigned count;
 	unsigned column[LAYOUT_WIDTH_MAX];
 	unsigned missing_count; /* data columns */
-	unsigned missing[2];
-	uint8_t row[2][LAYOUT_WIDTH_MAX];
+	unsigned missing[PARITY_MAX];
+	uint8_t row[PARITY_MAX][LAYOUT_WIDTH_MAX];
 };
 
 static uint8_t weight(unsigned parity_index, unsigned column)
 {
-	return parity_index == 0 ? 1 : parity__power(column);
+	return parity__power(parity_index * column);
 }
 
-static void solve_one(struct sources *s, unsigned data)
+/* Gauss and Jordan on a matrix that has an inverse. */
+static void invert(unsigned n, uint8_t m[PARITY_MAX][PARITY_MAX], uint8_t ret[PARITY_MAX][PARITY_MAX])
 {
-	unsigned by = s->column[s->count - 1] - data; /* the parity that is used */
-	uint8_t scale = parity__inverse(weight(by, s->missing[0]));
+	sp_assert(n <= PARITY_MAX);
+	memset(ret, 0, PARITY_MAX * PARITY_MAX);
+	for (unsigned i = 0; i < n; i++)
+		ret[i][i] = 1;
+	for (unsigned i = 0; i < n; i++) {
+		unsigned pivot = i;
 
-	for (unsigned i = 0; i < s->count - 1; i++)
-		s->row[0][i] = parity__times(scale, weight(by, s->column[i]));
-	s->row[0][s->count - 1] = scale;
+		while (pivot < n && m[pivot][i] == 0)
+			pivot++;
+		sp_assert(pivot < n);
+		for (unsigned c = 0; c < n && pivot != i; c++) { /* the row with the pivot is added: no need to swap */
+			m[i][c] ^= m[pivot][c];
+			ret[i][c] ^= ret[pivot][c];
+		}
+		uint8_t scale = parity__inverse(m[i][i]);
+		for (unsigned c = 0; c < n; c++) {
+			m[i][c] = parity__times(m[i][c], scale);
+			ret[i][c] = parity__times(ret[i][c], scale);
+		}
+		for (unsigned r = 0; r < n; r++) {
+			uint8_t factor = m[r][i];
+
+			for (unsigned c = 0; c < n && r != i; c++) {
+				m[r][c] ^= parity__times(factor, m[i][c]);
+				ret[r][c] ^= parity__times(factor, ret[i][c]);
+			}
+		}
+	}
 }
 
-static void solve_two(struct sources *s)
+/* The sources are data columns that are there, then as many parities as data columns are missing. */
+static void solve(struct sources *s, unsigned data)
 {
-	unsigned x = s->missing[0], y = s->missing[1];
-	uint8_t ratio = parity__power(y - x), below = parity__inverse(ratio ^ 1);
-	uint8_t a = parity__times(ratio, below), b = parity__times(parity__inverse(parity__power(x)), below);
+	unsigned n = s->missing_count, there = s->count - n;
+	uint8_t matrix[PARITY_MAX][PARITY_MAX], inverse[PARITY_MAX][PARITY_MAX];
 
-	for (unsigned i = 0; i < s->count - 2; i++)
-		s->row[0][i] = a ^ parity__times(b, parity__power(s->column[i]));
-	s->row[0][s->count - 2] = a;
-	s->row[0][s->count - 1] = b;
-	for (unsigned i = 0; i < s->count; i++)
-		s->row[1][i] = s->row[0][i] ^ (i < s->count - 1); /* Dy = P + Σ Di + Dx; Q is not in that sum */
+	for (unsigned j = 0; j < n; j++)
+		for (unsigned m = 0; m < n; m++)
+			matrix[j][m] = weight(s->column[there + j] - data, s->missing[m]);
+	invert(n, matrix, inverse);
+	for (unsigned m = 0; m < n; m++) {
+		for (unsigned i = 0; i < there; i++) {
+			s->row[m][i] = 0;
+			for (unsigned j = 0; j < n; j++)
+				s->row[m][i] ^= parity__times(inverse[m][j], weight(s->column[there + j] - data, s->column[i]));
+		}
+		for (unsigned j = 0; j < n; j++)
+			s->row[m][there + j] = inverse[m][j];
+	}
 }
 
 static void sources_init(struct sources *s, unsigned data, unsigned parity, const bool *failed, const bool *read)
@@ -252,10 +292,8 @@ static void sources_init(struct sources *s, unsigned data, unsigned parity, cons
 		if (c < data && failed[c])
 			s->missing[s->missing_count++] = c;
 	}
-	if (s->missing_count == 1)
-		solve_one(s, data);
-	else if (s->missing_count == 2)
-		solve_two(s);
+	if (s->missing_count)
+		solve(s, data);
 }
 
 /* A missing parity: its weighted sum of the data that is there, and of the rows of the data that is not. */
@@ -272,8 +310,8 @@ int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned 
 			void *const *columns, const bool *failed, struct error *err)
 {
 	bool read[LAYOUT_WIDTH_MAX];
-	uint8_t factors[2 * LAYOUT_WIDTH_MAX];
-	void *from[LAYOUT_WIDTH_MAX], *to[2];
+	uint8_t factors[PARITY_MAX * LAYOUT_WIDTH_MAX];
+	void *from[LAYOUT_WIDTH_MAX], *to[PARITY_MAX];
 	struct sources s;
 	unsigned targets = 0;
 
@@ -309,8 +347,8 @@ int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *co
 /* What the differences said so far about which one data column is wrong. */
 enum suspicion { SUSPECT_NOBODY_YET = -2, SUSPECT_NO_SINGLE_ONE = -1 }; /* else the column */
 
-/* A data column z that is off by e leaves e in P and 2^z e in Q, at every byte the same z. */
-static int suspect(int column, const uint8_t *p_differs, const uint8_t *q_differs, size_t bytes, unsigned data)
+/* A data column z that is off by e leaves e in P, 2^z e in Q and 4^z e in R, at every byte the same z. differs: of the parities. */
+static int suspect(int column, unsigned parity, const uint8_t (*differs)[VERIFY_BYTES], size_t bytes, unsigned data)
 {
 	uint8_t logs[256];
 	uint8_t power = 1;
@@ -318,12 +356,18 @@ static int suspect(int column, const uint8_t *p_differs, const uint8_t *q_differ
 	for (unsigned i = 0; i < 255; i++, power = parity__times2(power))
 		logs[power] = (uint8_t)i;
 	for (size_t i = 0; i < bytes && column != SUSPECT_NO_SINGLE_ONE; i++) {
-		if (!p_differs[i] && !q_differs[i])
+		unsigned off = 0;
+
+		for (unsigned j = 0; j < parity; j++)
+			off += differs[j][i] != 0;
+		if (off == 0)
 			continue;
-		if (!p_differs[i] || !q_differs[i])
+		if (off < parity)
 			return SUSPECT_NO_SINGLE_ONE;
-		int z = (logs[q_differs[i]] + 255 - logs[p_differs[i]]) % 255;
+		int z = (logs[differs[1][i]] + 255 - logs[differs[0][i]]) % 255;
 		if (z >= (int)data || (column >= 0 && column != z))
+			return SUSPECT_NO_SINGLE_ONE;
+		if (parity > 2 && (logs[differs[2][i]] + 255 - logs[differs[0][i]]) % 255 != 2 * z % 255)
 			return SUSPECT_NO_SINGLE_ONE;
 		column = z;
 	}
@@ -332,7 +376,7 @@ static int suspect(int column, const uint8_t *p_differs, const uint8_t *q_differ
 
 bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *columns, int *ret_column)
 {
-	_Alignas(VECTOR_BYTES) uint8_t made[2][VERIFY_BYTES];
+	_Alignas(VECTOR_BYTES) uint8_t made[PARITY_MAX][VERIFY_BYTES];
 	void *at[LAYOUT_WIDTH_MAX];
 	int column = SUSPECT_NOBODY_YET;
 	bool matches = true;
@@ -340,12 +384,14 @@ bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *co
 	shape_assert(data, parity);
 	for (size_t done = 0; done < bytes; done += VERIFY_BYTES) {
 		size_t length = min_of(bytes - done, (size_t)VERIFY_BYTES);
+		const uint8_t *stored[PARITY_MAX];
 		bool same = true;
 
 		columns_at(at, columns, data + parity, done);
-		const uint8_t *stored[2] = {parity > 0 ? at[data] : NULL, parity > 1 ? at[data + 1] : NULL};
-		for (unsigned i = 0; i < parity; i++)
+		for (unsigned i = 0; i < parity; i++) {
+			stored[i] = at[data + i];
 			at[data + i] = made[i];
+		}
 		parity_generate(data, parity, length, at);
 		for (unsigned i = 0; i < parity; i++)
 			same = same && !memcmp(made[i], stored[i], length);
@@ -356,7 +402,7 @@ bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *co
 			break;
 		for (unsigned i = 0; i < parity; i++)
 			parity_xor(made[i], stored[i], length);
-		column = suspect(column, made[0], made[1], length, data);
+		column = suspect(column, parity, (const uint8_t (*)[VERIFY_BYTES])made, length, data);
 	}
 	if (ret_column)
 		*ret_column = column >= 0 ? column : SUSPECT_NO_SINGLE_ONE;

@@ -47,17 +47,20 @@ uint8_t parity__inverse(uint8_t a)
 void parity__plain_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns)
 {
 	for (size_t i = 0; i < bytes; i++) {
-		uint8_t p = 0, q = 0;
+		uint8_t p = 0, q = 0, r = 0;
 
 		for (unsigned c = data; c-- > 0;) { /* Horner: Q = D0 + 2 (D1 + 2 (D2 + …)) */
 			uint8_t d = ((const uint8_t *)columns[c])[i];
 			p ^= d;
 			q = parity__times2(q) ^ d;
+			r = parity__times2(parity__times2(r)) ^ d;
 		}
 		if (parity > 0)
 			((uint8_t *)columns[data])[i] = p;
 		if (parity > 1)
 			((uint8_t *)columns[data + 1])[i] = q;
+		if (parity > 2)
+			((uint8_t *)columns[data + 2])[i] = r;
 	}
 }
 
@@ -79,7 +82,7 @@ void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_
 		return;
 	for (unsigned i = 0; i < parity; i++)
 		if (parity_columns[i])
-			add_times(parity_columns[i], delta, i == 0 ? 1 : parity__power(column), bytes);
+			add_times(parity_columns[i], delta, parity__power(i * column), bytes);
 }
 
 void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,

@@ -132,8 +132,8 @@ int layout_plan_recover(unsigned data, unsigned parity, const bool *failed, bool
 
 /* --- arithmetic ------------------------------------------------------------------------------------------
  * P is the xor of the data columns, Q = Σ g^i·D_i over GF(2^8), polynomial 0x11d, g = 2 (Anvin, "The mathematics
- * of RAID-6", 2004). Buffers are 64-byte aligned; length is any number of bytes. A registry holds each routine's
- * fast version (ISA-L) and its plain C twin, which is the definition.
+ * of RAID-6", 2004), R = Σ g^2i·D_i. Buffers are 64-byte aligned; length is any number of bytes. A registry holds
+ * each routine's fast version (ISA-L) and its plain C twin, which is the definition.
  */
 struct parity_impl {
 	const char *name; /* "isal", "plain" */
@@ -142,7 +142,7 @@ struct parity_impl {
 	/* parity ^= contribution of (old ^ new) of data column i: delta = old ^ new; a NULL parity column is skipped */
 	void (*update)(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
 		       void *const *parity_columns);
-	/* targets[r] = Σ factors[r × sources + s] · source[s]: what recovery needs; at most two targets, which are
+	/* targets[r] = Σ factors[r × sources + s] · source[s]: what recovery needs; at most three targets, which are
 	 * none of the sources */
 	void (*combine)(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
 			void *const *target);
@@ -159,8 +159,8 @@ int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned 
 			void *const *columns, const bool *failed, struct error *err);
 int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed,
 		   struct error *err);
-/* True when the parity columns match the data; for check. With P and Q and one wrong data column, ret_column is
- * that column (both parities agree on it), else -1. */
+/* True when the parity columns match the data; for check. With P and Q (and R) and one wrong data column,
+ * ret_column is that column (all parities agree on it), else -1. */
 bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *columns, int *ret_column);
 
 #endif
