@@ -225,6 +225,23 @@ struct node_head {
 void node_head_pack(const struct node_head *h, uint8_t *out);
 int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level /* -1: any */, struct node_head *ret, struct error *err);
 
+/* --- the catalog ------------------------------------------------------------------------------------------------------------
+ * key {dataset, 0}: its facts; {dataset, 1 + property}: the text of a property that was set on it; {dataset, CATALOG_ROOT}: the
+ * fold's item (internal.h); {CATALOG_HISTORY, number}: a command. */
+#define CATALOG_FACTS 0u
+#define CATALOG_PROPERTY(i) (1u + (i))
+#define CATALOG_HISTORY 1u
+struct dataset_facts { /* {u8 type, 3 zero, u32 record, u64 parent, origin, volume, created ns, created commit, guid, u8 length, name} */
+	uint8_t type;
+	uint32_t record_bytes;
+	uint64_t parent, origin, volume_bytes, created_ns, created_commit, guid;
+	char name[256];
+};
+#define DATASET_FACTS_BYTES_MAX (57u + 255u)
+bool dataset_name_is_valid(const char *name); /* one word of a path: letters, digits, "-_.: " */
+size_t dataset_facts_pack(const struct dataset_facts *f, uint8_t *out);
+int dataset_facts_unpack(const uint8_t *in, size_t bytes, struct dataset_facts *ret, struct error *err);
+
 /* --- the log ---------------------------------------------------------------------------------------------------------------
  * A record: 64-byte head, entries, zeros up to a whole unit. Written to `copies` disks at the same offset of their rings.
  * head: "SLOGREC1", u64 sequence, u64 commit, u32 bytes (whole record), u32 entry bytes, u8 flags, pool id 16,

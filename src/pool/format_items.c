@@ -263,6 +263,81 @@ int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level, struct no
 	return 0;
 }
 
+/* --- the catalog ------------------------------------------------------------------------------------------------------------ */
+
+enum {
+	FACTS_AT_TYPE = 0,
+	FACTS_AT_RECORD = 4,
+	FACTS_AT_PARENT = 8,
+	FACTS_AT_ORIGIN = 16,
+	FACTS_AT_VOLUME = 24,
+	FACTS_AT_CREATED = 32,
+	FACTS_AT_COMMIT = 40,
+	FACTS_AT_GUID = 48,
+	FACTS_AT_LENGTH = 56,
+	FACTS_AT_NAME = 57,
+	FACTS_TYPES = 3,
+};
+_Static_assert(FACTS_AT_NAME + 255 == DATASET_FACTS_BYTES_MAX, "the name ends the facts");
+
+bool dataset_name_is_valid(const char *name)
+{
+	size_t length = strnlen(name, 256);
+
+	if (length == 0 || length > 255 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+		      (name[i] >= '0' && name[i] <= '9') || strchr("-_.: ", name[i])))
+			return false;
+	return true;
+}
+
+size_t dataset_facts_pack(const struct dataset_facts *f, uint8_t *out)
+{
+	size_t length = strnlen(f->name, 255);
+
+	memset(out, 0, FACTS_AT_NAME);
+	out[FACTS_AT_TYPE] = f->type;
+	put_le32(out + FACTS_AT_RECORD, f->record_bytes);
+	put_le64(out + FACTS_AT_PARENT, f->parent);
+	put_le64(out + FACTS_AT_ORIGIN, f->origin);
+	put_le64(out + FACTS_AT_VOLUME, f->volume_bytes);
+	put_le64(out + FACTS_AT_CREATED, f->created_ns);
+	put_le64(out + FACTS_AT_COMMIT, f->created_commit);
+	put_le64(out + FACTS_AT_GUID, f->guid);
+	out[FACTS_AT_LENGTH] = (uint8_t)length;
+	memcpy(out + FACTS_AT_NAME, f->name, length);
+	return FACTS_AT_NAME + length;
+}
+
+int dataset_facts_unpack(const uint8_t *in, size_t bytes, struct dataset_facts *ret, struct error *err)
+{
+	struct dataset_facts f = {0};
+
+	if (bytes < FACTS_AT_NAME || bytes != FACTS_AT_NAME + (size_t)in[FACTS_AT_LENGTH])
+		return error_set(err, ERR_CORRUPT, "the facts of a dataset have %zu bytes", bytes);
+	f.type = in[FACTS_AT_TYPE];
+	f.record_bytes = get_le32(in + FACTS_AT_RECORD);
+	f.parent = get_le64(in + FACTS_AT_PARENT);
+	f.origin = get_le64(in + FACTS_AT_ORIGIN);
+	f.volume_bytes = get_le64(in + FACTS_AT_VOLUME);
+	f.created_ns = get_le64(in + FACTS_AT_CREATED);
+	f.created_commit = get_le64(in + FACTS_AT_COMMIT);
+	f.guid = get_le64(in + FACTS_AT_GUID);
+	memcpy(f.name, in + FACTS_AT_NAME, in[FACTS_AT_LENGTH]);
+	if (f.type >= FACTS_TYPES || !all_zero(in + FACTS_AT_TYPE + 1, 3) || !dataset_name_is_valid(f.name) ||
+	    strlen(f.name) != in[FACTS_AT_LENGTH])
+		return error_set(err, ERR_CORRUPT, "the facts of a dataset say type %u, a name of %u bytes", f.type,
+				 in[FACTS_AT_LENGTH]);
+	if (f.record_bytes < POOL_UNIT_BYTES || f.record_bytes > 1u << 20 || !is_power_of_two(f.record_bytes) ||
+	    f.volume_bytes > 1ULL << 62)
+		return error_set(err, ERR_CORRUPT, "the facts of dataset '%s' say %llu bytes in records of %u", f.name,
+				 LLU(f.volume_bytes), f.record_bytes);
+	*ret = f;
+	return 0;
+}
+
 /* --- the log ---------------------------------------------------------------------------------------------------------------- */
 
 static const uint8_t log_magic[8] = {'S', 'L', 'O', 'G', 'R', 'E', 'C', '1'};
