@@ -640,8 +640,8 @@ static bool choose(const struct pool *p, struct group_shape *shape, unsigned wid
 		if (shape->disk_count < width)
 			return false;
 		choose_disks(p, shape, width, (unsigned)(p->next_run % shape->disk_count), c);
-		while (i < width && zone_find(&p->disks[c->disk[i]], class, least, reserve, &c->at[i]))
-			least = min_of(least, c->at[i++].count);
+		for (; i < width && zone_find(&p->disks[c->disk[i]], class, least, reserve, &c->at[i]); i++)
+			least = min_of(least, c->at[i].count);
 		if (i == width) {
 			for (i = 0; i < width; i++)
 				c->at[i].count = least;
