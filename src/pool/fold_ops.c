@@ -164,13 +164,22 @@ static int root_take(struct checkpoint *c, const struct fold_op *op, struct erro
 	return rc;
 }
 
+/* The next one that does not go in this fold too. With the lock. */
+static struct dataset *neighbour(struct checkpoint *c, struct dataset *s, struct dataset *(*next)(struct pool *, const struct dataset *))
+{
+	do
+		s = next(c->p, s);
+	while (s && fold_tree_find(c, s->id) && fold_tree_find(c, s->id)->gone);
+	return s;
+}
+
 static int snapshot_destroy(struct checkpoint *c, struct dataset *s, struct error *err)
 {
 	struct pool *p = c->p;
 	struct gather next_list, own_list = {0};
 
 	os_mutex_lock(&p->lock);
-	struct dataset *before = catalog_snapshot_before(p, s), *after = catalog_snapshot_after(p, s);
+	struct dataset *before = neighbour(c, s, catalog_snapshot_before), *after = neighbour(c, s, catalog_snapshot_after);
 	struct dataset *head = dataset_by_id(p, s->parent);
 	struct dataset *origin = head && head->origin ? dataset_by_id(p, head->origin) : NULL;
 	uint64_t born = before ? before->created_commit : origin ? origin->created_commit : 0;
