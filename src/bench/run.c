@@ -218,7 +218,7 @@ struct window_source {
 
 struct windows {
 	double rates[STEADY_WINDOWS_MAX], positions[STEADY_WINDOWS_MAX];
-	double interval[2];
+	double interval[2], rate; /* MB/s, of the phase */
 	unsigned count;
 	struct steady steady;
 };
@@ -261,6 +261,7 @@ static void windows_cut(const struct cell_run *run, const struct window_source *
 	bool zones = target_is_rotating(run->target) && (!w->random || w->block_bytes >= ZONE_BLOCK_BYTES);
 	double sum = 0, ignored[STEADY_WINDOWS_MAX];
 
+	ret->rate = rate_of(r);
 	unsigned fine = (unsigned)min_of(max_of(r->ops / 2, (uint64_t)WINDOWS_MIN), (uint64_t)STEADY_WINDOWS_MAX);
 	unsigned burst_least =
 		from->device ? (unsigned)(fine * (double)BURST_LEAST_NS / (double)max_of(from->full_ns, 1ull)) + 1 : 1;
@@ -292,7 +293,7 @@ static void windows_cut(const struct cell_run *run, const struct window_source *
 
 static double half_width(const struct windows *w)
 {
-	return (w->interval[1] - w->interval[0]) / (w->interval[1] + w->interval[0]);
+	return (w->interval[1] - w->interval[0]) / 2 / w->rate;
 }
 
 static bool windows_are_good(const struct windows *w)

@@ -135,6 +135,10 @@ char *cli_disk_describe(const struct cli_disks *d, size_t index, char *text, siz
 struct cli_progress {
 	unsigned phase, phases; /* set phases before the first phase when it is known; 0: not shown */
 	bool quiet;
+	/* A process that works for another tells instead of showing: it is called with a new phase's name, or with NULL
+	 * and how far the phase is. */
+	void (*relay)(void *arg, const char *name, double share_done, double mb_per_s);
+	void *relay_arg;
 	/* private */
 	bool terminal, drawn;
 	char name[64];

@@ -11,8 +11,10 @@
  */
 #include "compare.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -68,8 +70,8 @@ static const struct cli_help help = {
 	       "  spindle compare --clock virtual --model hdd-7200-2024:12 --layouts raid6,raid60,raid10\n"
 	       "  spindle compare --dry-run /dev/sdb /dev/sdc /dev/sdd /dev/sde\n"
 	       "  spindle compare --destroy all-named --budget 30m /dev/sdb /dev/sdc /dev/sdd /dev/sde\n\n"
-	       "Exit status: 0 all cells are valid, 3 done but some are not, 2 refused, 130 interrupted\n"
-	       "(what was found is kept).",
+	       "Exit status: 0 all cells are valid, 1 failed, 2 usage or refused, 3 done but some cells are\n"
+	       "not valid, 130 interrupted (what was found is kept).",
 };
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
@@ -87,6 +89,8 @@ static int word_add(struct compare *c, const char *word, bool is_model, struct e
 static int list_each(struct compare *c, const char *what, const char *list,
 		     int (*take)(struct compare *c, const char *word, struct error *err), struct error *err)
 {
+	if (!*list)
+		return error_set(err, ERR_USAGE, "--%s needs names with commas between them, not ''", what);
 	while (*list) {
 		size_t length = strcspn(list, ",");
 		char word[64];
@@ -392,10 +396,38 @@ static int permission(const struct compare *c, struct error *err)
 	if (c->all_memory)
 		return 0;
 	compare_disks_show(c, stderr);
-	cli_say("%u layout%s, about %s", c->layout_count, c->layout_count == 1 ? "" : "s", duration_format(compare_estimate_ns(c), eta));
+	cli_say("%u layout%s, about %s%s", c->layout_count, c->layout_count == 1 ? "" : "s", duration_format(compare_estimate_ns(c), eta),
+		c->budget_ns && compare_estimate_ns(c) > c->budget_ns ? ", more than the budget: no test can be shorter" : "");
 	if (!erases_something(c) || c->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	return cli_confirm("What is on the disks above will be lost.", "erase", err);
+}
+
+/* Before the first write, that the result can be kept: hours of work and erased disks are too much for finding it out.
+ * A result of memory disks is shown all the same. */
+static int place_check(const struct compare *c, struct error *err)
+{
+	char below[CLI_PATH_BYTES];
+	const char *path = c->out_dir;
+	struct error reason = ERROR_INIT;
+	struct stat facts;
+	int status = 0;
+
+	if (!path && c->all_memory)
+		return 0;
+	if (!path)
+		status = cli_state_dir("runs", true, below, &reason);
+	else if (mkdir(path, 0755) != 0 && errno != EEXIST)
+		status = error_set(&reason, error_from_errno(errno), "cannot make the directory %s: %s", path, strerror(errno));
+	if (status != 0)
+		return error_set(err, ERR_REFUSED, "%s; the result could not be kept, so nothing was begun", reason.text);
+	path = path ? path : below;
+	if (stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode))
+		return error_set(err, ERR_REFUSED, "%s is no directory; the result could not be kept, so nothing was begun", path);
+	if (access(path, W_OK | X_OK) != 0)
+		return error_set(err, ERR_REFUSED, "cannot write to %s: %s; the result could not be kept, so nothing was begun", path,
+				 strerror(errno));
+	return 0;
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------------ */
@@ -443,18 +475,24 @@ static int prepare(struct compare *c, struct error *err)
 /* What is not valid is said in words: a status alone is easily missed. */
 static int outcome(const struct compare *c)
 {
-	unsigned bad = 0, cells = 0;
+	unsigned bad = 0, cells = 0, failed = 0;
 
 	for (size_t i = 0; i < c->result.cell_count; i++) {
+		failed += c->result.cells[i].verdict == VERDICT_FAILED;
 		cells += c->result.cells[i].verdict != VERDICT_SKIPPED;
 		bad += c->result.cells[i].verdict != VERDICT_SKIPPED && c->result.cells[i].verdict != VERDICT_VALID;
 	}
 	if (c->result.interrupted) {
-		cli_say("interrupted: the %u cells that were done are kept", cells);
+		cli_say("interrupted: the %u cell%s that %s done %s kept", cells, cells == 1 ? "" : "s", cells == 1 ? "was" : "were",
+			cells == 1 ? "is" : "are");
 		return CLI_INTERRUPTED;
 	}
 	if (result_all_valid(&c->result))
 		return CLI_DONE;
+	if (failed > 0 && failed == cells) {
+		cli_say("all %u cells failed, each with its reason in the list", cells);
+		return CLI_FAILED;
+	}
 	cli_say("done; %u of %u cells are not valid for comparison, each with its reason in the list, so the exit status is 3", bad, cells);
 	return CLI_NOT_VALID;
 }
@@ -480,8 +518,10 @@ static int run(struct compare *c, struct error *err)
 static int compare(struct compare *c, struct error *err)
 {
 	struct error save_error = ERROR_INIT;
-	int status = permission(c, err), saved;
+	int status = place_check(c, err), saved;
 
+	if (status == 0)
+		status = permission(c, err);
 	if (status != 0)
 		return cli_fail(err);
 	run_begin(c);

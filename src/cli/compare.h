@@ -1,4 +1,5 @@
-/* What the files of `spindle compare` share: compare.c (options, flow), compare_disks.c, compare_run.c, compare_show.c. */
+/* What the files of `spindle compare` share: compare.c (options, flow), compare_disks.c, compare_run.c, compare_show.c,
+ * compare_worlds.c. */
 #ifndef COMPARE_H
 #define COMPARE_H
 
@@ -84,6 +85,17 @@ uint64_t compare_estimate_ns(const struct compare *c);
 int compare_run_virtual(struct compare *c, struct compare_limits *limits, struct error *err);
 /* `limits` of a virtual run of the same modelled disks are taken over: a model gives the same on both clocks. */
 int compare_run_real(struct compare *c, struct compare_limits *limits, struct error *err);
+
+/* compare_worlds.c */
+/* Calls `run` for each layout, in a process of its own and several at a time where there are CPUs for it, and adds the
+ * cells that it adds to the result, in the order of the layouts. `died` gets to know what became of a process that did
+ * not come to its end. */
+struct compare_worlds {
+	int (*run)(struct compare *c, void *arg, unsigned layout, struct error *err);
+	int (*died)(struct compare *c, void *arg, unsigned layout, const char *reason, struct error *err);
+	void *arg;
+};
+int compare_worlds_run(struct compare *c, const struct compare_worlds *w, struct error *err);
 
 /* compare_show.c */
 int compare_show(const struct compare *c, struct error *err);

@@ -492,44 +492,71 @@ static void charge_note(struct compare *c)
 	h->parity2_gb_per_s = gb_per_s(&c->costs[OS_STAGE_PARITY2]);
 }
 
-/* First of all disks, so that the cells of `single` know what the others are. */
-static int limits_of_all(struct compare *c, struct compare_limits_of *all, struct error *err)
+static struct compare_limits_of *limits_of(struct compare_limits *limits, const struct compare *c, unsigned layout)
 {
-	struct world measure = {.c = c, .disk_count = c->disk_count, .limits = all};
+	return compare_disks_of(c, c->layouts[layout].name) == c->disk_count ? &limits->all : &limits->one;
+}
 
-	for (unsigned i = 0; i < c->layout_count; i++)
-		if (compare_disks_of(c, c->layouts[i].name) == c->disk_count)
-			return world_simulate(&measure, err);
-	return 0;
+static int limits_simulate(struct compare *c, unsigned disks, struct compare_limits_of *of, struct error *err)
+{
+	struct world measure = {.c = c, .disk_count = disks, .limits = of};
+
+	return of->count == 0 ? world_simulate(&measure, err) : 0;
+}
+
+/* First of all disks, so that the cells of `single` know what the others are. */
+static int limits_simulate_all(struct compare *c, struct compare_limits *limits, struct error *err)
+{
+	int status = 0;
+
+	for (unsigned i = 0; status == 0 && i < c->layout_count; i++)
+		if (limits_of(limits, c, i) == &limits->all)
+			status = limits_simulate(c, c->disk_count, &limits->all, err);
+	for (unsigned i = 0; status == 0 && i < c->layout_count; i++)
+		if (limits_of(limits, c, i) == &limits->one)
+			status = limits_simulate(c, compare_disks_of(c, c->layouts[i].name), &limits->one, err);
+	return status;
+}
+
+static struct layout_run virtual_run(struct compare *c, struct compare_limits *limits, unsigned layout)
+{
+	return (struct layout_run){.c = c,
+		.name = c->layouts[layout].name,
+		.clock = "virtual",
+		.virtual = true,
+		.disk_count = compare_disks_of(c, c->layouts[layout].name),
+		.limits = limits_of(limits, c, layout)};
+}
+
+static int layout_simulate(struct compare *c, void *limits, unsigned layout, struct error *err)
+{
+	struct layout_run run = virtual_run(c, limits, layout);
+	struct world world = {.c = c, .disk_count = run.disk_count, .run = &run};
+	struct error reason = ERROR_INIT;
+	int status = world_simulate(&world, &reason);
+
+	if (status == ERR_INTERRUPTED)
+		return error_set(err, status, "%s", reason.text[0] ? reason.text : "interrupted");
+	return status != 0 && reason.code ? cells_fail(&run, reason.text, err) : 0; /* a deadlock, for one: the other layouts go on */
+}
+
+static int layout_died(struct compare *c, void *limits, unsigned layout, const char *reason, struct error *err)
+{
+	struct layout_run run = virtual_run(c, limits, layout);
+
+	return cells_fail(&run, reason, err);
 }
 
 int compare_run_virtual(struct compare *c, struct compare_limits *limits, struct error *err)
 {
-	int status;
+	const struct compare_worlds worlds = {.run = layout_simulate, .died = layout_died, .arg = limits};
 
 	if (!c->cpu_free) {
 		bench_cpu_measure(c->costs);
 		charge_note(c);
 	}
-	status = limits_of_all(c, &limits->all, err);
-	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
-		unsigned disks = compare_disks_of(c, c->layouts[i].name);
-		struct compare_limits_of *of = disks == c->disk_count ? &limits->all : &limits->one;
-		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "virtual", .virtual = true, .disk_count = disks,
-					 .limits = of};
-		struct world measure = {.c = c, .disk_count = disks, .limits = of}, world = {.c = c, .disk_count = disks, .run = &run};
-		struct error reason = ERROR_INIT;
-
-		if (of->count == 0)
-			status = world_simulate(&measure, err);
-		if (status == 0)
-			status = world_simulate(&world, &reason);
-		if (status == ERR_INTERRUPTED)
-			return error_set(err, status, "%s", reason.text[0] ? reason.text : "interrupted");
-		if (status != 0 && reason.code) /* a deadlock, for one: the other layouts go on */
-			status = cells_fail(&run, reason.text, err);
-	}
-	return status;
+	int status = limits_simulate_all(c, limits, err);
+	return status == 0 ? compare_worlds_run(c, &worlds, err) : status;
 }
 
 /* --- real clock ------------------------------------------------------------------------------------------------------------------ */

@@ -56,7 +56,7 @@ static void print_help(FILE *out)
 		     "  spindle VERB --help      the options of a verb\n"
 		     "  spindle --version\n\n"
 		     "Exit status: 0 done, 1 failed, 2 usage or refused, 3 done but a result is not valid,\n"
-		     "130 interrupted (the partial result is kept).\n");
+		     "4 results that do not compare (report), 130 interrupted (the partial result is kept).\n");
 }
 
 static int run_verb(int argc, char **argv)

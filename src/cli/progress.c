@@ -49,7 +49,9 @@ void cli_progress_phase(struct cli_progress *p, const char *format, ...)
 	p->phase++;
 	p->phase_ns = os_real_now_ns();
 	p->drawn_ns = 0;
-	if (p->quiet)
+	if (p->relay)
+		p->relay(p->relay_arg, p->name, 0, 0);
+	if (p->quiet || p->relay)
 		return;
 	if (p->terminal) {
 		cli_progress_say(p, NULL, 0, 0);
@@ -83,10 +85,14 @@ void cli_progress_say(void *progress, const char *phase, double share_done, doub
 	char line[256];
 	int length = 0;
 
-	if (p->quiet || !p->terminal || (p->drawn_ns && now_ns - p->drawn_ns < REDRAW_NS))
+	if (p->quiet || (!p->terminal && !p->relay) || (p->drawn_ns && now_ns - p->drawn_ns < REDRAW_NS))
 		return;
 	p->drawn_ns = now_ns;
 	share_done = share_done < 0 ? 0 : share_done > 1 ? 1 : share_done;
+	if (p->relay) {
+		p->relay(p->relay_arg, NULL, share_done, mb_per_s);
+		return;
+	}
 	if (p->phases)
 		length += snprintf(line + length, sizeof(line) - (size_t)length, "%u/%u  ", p->phase, p->phases);
 	length += snprintf(line + length, sizeof(line) - (size_t)length, "%.60s", p->name);

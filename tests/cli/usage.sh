@@ -42,3 +42,9 @@ if [ -w /dev/full ]; then
   [ $? -eq 1 ] || fail "a full standard output is no error"
   grep -q 'standard output' err || fail "a full standard output is not named"
 fi
+
+# Every status that the program can end with stands in its help and in the manual page.
+expect 0 --help
+for status in 0 1 2 3 4 130; do
+  sed -n '/^Exit status/,$p' out | grep -qE "(^|[ ,])$status [a-z]" || fail "the help does not list the exit status $status"
+done
