@@ -3,14 +3,14 @@
  *
  * It takes half a million block pointers between two folds, is searched by every read, is walked in order by the fold,
  * and one is absorbed by another at each commit, which must not fail because the commit is durable by then. So it is a
- * skip list (Pugh 1990) with a quarter of the nodes on each next level: an entry is one piece of an arena with 1⅓ links on
- * average, and absorbing moves nodes from one list to the other without asking for memory.
+ * skip list (Pugh 1990) with a quarter of the nodes on each next level: an entry is one piece of an arena with 1⅓ links
+ * on average, and absorbing moves nodes from one list to the other without asking for memory.
  *
  *   level 1   head ----------------------> (16, 7) -------------------------> end
  *   level 0   head -> (0, 3) -> (16, 5) -> (16, 7) -> (16, 9) -> (17, 0) ---> end
  *
- * A finger holds the last place that was looked for on each level: entries that come in order, and nearly all do, cost a
- * few steps whatever the size.
+ * A finger holds the last place that was looked for on each level: entries that come in order, and nearly all do, cost
+ * a few steps whatever the size.
  *
  * The dead: a data pointer that is put here and replaced here never reaches a tree, so the fold would never hear of its
  * column. It goes to a list of its own. The same column put again (a replayed entry, a new hint) is not dead.
@@ -186,7 +186,7 @@ static struct delta_node *seek_near(struct delta *d, uint64_t tree, struct key k
 		at = d->finger[level];
 		next = node_after(d, at, level);
 		if ((!at || place_compare(&at->entry, tree, key) < 0) &&
-		    (!next || place_compare(&next->entry, tree, key) >= 0))
+			(!next || place_compare(&next->entry, tree, key) >= 0))
 			break;
 		level++;
 	}
@@ -229,8 +229,8 @@ static void link_node(struct delta *d, struct delta_node *n)
 	d->count++;
 }
 
-static struct delta_node *node_make(struct delta *d, unsigned levels, uint64_t tree, struct key key, const uint8_t *value,
-				    uint32_t bytes)
+static struct delta_node *node_make(
+	struct delta *d, unsigned levels, uint64_t tree, struct key key, const uint8_t *value, uint32_t bytes)
 {
 	size_t head = sizeof(struct delta_node) + levels * sizeof(struct delta_node *);
 	struct delta_node *n = arena_take(d, head + bytes);
@@ -283,7 +283,8 @@ int delta_put(struct delta *d, uint64_t tree, struct key key, const uint8_t *val
 	if (!n || place_compare(&n->entry, tree, key) != 0) {
 		n = node_make(d, draw_levels(d), tree, key, value, bytes);
 		if (!n)
-			return error_set(err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
+			return error_set(
+				err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
 		link_node(d, n);
 		return 0;
 	}
@@ -291,7 +292,8 @@ int delta_put(struct delta *d, uint64_t tree, struct key key, const uint8_t *val
 		/* The old bytes stay where they are, as the dead one's; the new ones get room of their own. */
 		dead = arena_take(d, sizeof *dead + max_of(bytes, BP_BYTES));
 		if (!dead)
-			return error_set(err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
+			return error_set(
+				err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
 		dead_link(d, dead, tree, n->entry.value);
 		n->entry.value = (uint8_t *)(dead + 1);
 		n->value_room = (uint32_t)round_up_u64(max_of(bytes, BP_BYTES), 8);
@@ -299,7 +301,8 @@ int delta_put(struct delta *d, uint64_t tree, struct key key, const uint8_t *val
 		uint8_t *longer = arena_take(d, bytes);
 
 		if (!longer)
-			return error_set(err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
+			return error_set(
+				err, ERR_MEMORY, "out of memory for a change of tree %llu", (unsigned long long)tree);
 		n->entry.value = longer;
 		n->value_room = (uint32_t)round_up_u64(bytes, 8);
 	}

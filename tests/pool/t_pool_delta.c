@@ -1,4 +1,5 @@
-/* The delta against a sorted array: random puts, deletes, absorbs; the dead are exactly the data pointers that were replaced. */
+/* The delta against a sorted array: random puts, deletes, absorbs; the dead are exactly the data pointers that were
+ * replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,7 +66,8 @@ static void model_put(struct model *m, uint64_t tree, struct key key, const uint
 			assert_int_equal(bp_unpack(i->value, &was, NULL), 0);
 			if (is_data(tree, value, bytes))
 				assert_int_equal(bp_unpack(value, &is, NULL), 0);
-			if (is.kind != BP_DATA || is.run != was.run || is.stripe != was.stripe || is.column != was.column) {
+			if (is.kind != BP_DATA || is.run != was.run || is.stripe != was.stripe ||
+				is.column != was.column) {
 				m->dead[m->dead_count].tree = tree;
 				m->dead[m->dead_count].run = was.run;
 				m->dead[m->dead_count++].stripe = was.stripe;
@@ -143,8 +145,12 @@ static uint32_t draw_value(struct random *r, uint64_t next_run, uint8_t *value)
 	uint32_t bytes;
 
 	if (random_below(r, 4) != 0) {
-		struct bp bp = {.kind = BP_DATA, .logical_bytes = 4096, .physical_bytes = 4096, .birth = 3,
-				.run = next_run % 977 + 1, .stripe = (uint32_t)(next_run % 64)};
+		struct bp bp = {.kind = BP_DATA,
+			.logical_bytes = 4096,
+			.physical_bytes = 4096,
+			.birth = 3,
+			.run = next_run % 977 + 1,
+			.stripe = (uint32_t)(next_run % 64)};
 
 		bp_pack(&bp, value);
 		return BP_BYTES;
@@ -225,7 +231,8 @@ static void test_absorb(void **state)
 		assert_int_equal(delta_open(&all, NULL), 0);
 		assert_int_equal(delta_open(&next, NULL), 0);
 		for (unsigned commit = 0; commit < 20; commit++) {
-			unsigned puts = random_below(&r, 3) == 0 ? (unsigned)random_below(&r, 700) : (unsigned)random_below(&r, 6);
+			unsigned puts = random_below(&r, 3) == 0 ? (unsigned)random_below(&r, 700)
+								 : (unsigned)random_below(&r, 6);
 
 			fill(&r, next, m, puts, 300, &next_run);
 			delta_absorb(all, next);
@@ -243,7 +250,8 @@ static void test_absorb(void **state)
 static void test_same_column_is_not_dead(void **state)
 {
 	struct delta *d, *other;
-	struct bp bp = {.kind = BP_DATA, .logical_bytes = 4096, .physical_bytes = 4096, .birth = 3, .run = 9, .stripe = 2};
+	struct bp bp = {
+		.kind = BP_DATA, .logical_bytes = 4096, .physical_bytes = 4096, .birth = 3, .run = 9, .stripe = 2};
 	struct model *found = calloc(1, sizeof *found);
 	uint8_t value[BP_BYTES];
 
@@ -307,14 +315,15 @@ static void test_half_a_million(void **state)
 	assert_int_equal(delta_open(&d, NULL), 0);
 	t0 = os_real_now_ns();
 	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(delta_put(d, 16, (struct key){random_u64(&r) % (1u << 22), 0}, value, BP_BYTES, NULL), 0);
+		assert_int_equal(
+			delta_put(d, 16, (struct key){random_u64(&r) % (1u << 22), 0}, value, BP_BYTES, NULL), 0);
 	t1 = os_real_now_ns();
 	for (unsigned i = 0; i < count; i++)
 		found += delta_find(d, 16, (struct key){random_u64(&r) % (1u << 22), 0}) != NULL;
 	t2 = os_real_now_ns();
 	assert_true(found < count);
 	printf("%u random puts: %.0f ns each, finds %.0f ns, %.0f bytes an entry\n", count, (double)(t1 - t0) / count,
-	       (double)(t2 - t1) / count, (double)delta_bytes(d) / (double)delta_count(d));
+		(double)(t2 - t1) / count, (double)delta_bytes(d) / (double)delta_count(d));
 	delta_close(d);
 }
 
