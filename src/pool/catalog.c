@@ -335,7 +335,7 @@ static int item_apply(struct pool *p, struct key key, const uint8_t *value, uint
 	if (key.b == CATALOG_FACTS)
 		return facts_apply(p, key.a, value, bytes, err);
 	if (key.b <= PROPERTY_COUNT) {
-		if (bytes > 255 || memchr(value, 0, bytes))
+		if (bytes > 255 || (bytes && memchr(value, 0, bytes)))
 			return error_set(err, ERR_CORRUPT, "property %llu of dataset %llu has %u bytes", LLU(key.b - 1), LLU(key.a), bytes);
 		return property_apply(p, key.a, (unsigned)key.b - 1, value, bytes, err);
 	}
