@@ -222,6 +222,7 @@ void node_seal(const struct pool *p, struct bp *bp, uint64_t tree, const uint8_t
  * there; a copy on an absent disk is in `absent`. ERR_LOST: none is good. */
 struct node_verdict {
 	unsigned good, bad, repaired, absent;
+	uint8_t bad_copies; /* a bit each */
 };
 int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, bool repair, struct node_verdict *ret,
 		struct error *err);

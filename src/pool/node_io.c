@@ -354,7 +354,6 @@ int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, b
 	struct error *err)
 {
 	struct node_verdict v = {0};
-	unsigned bad = 0;
 	uint8_t *good = NULL, *bytes = NULL;
 	int rc = node_pointer_check(p, bp, level, err);
 
@@ -388,13 +387,13 @@ int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, b
 			continue;
 		}
 		v.bad++;
-		bad |= 1u << c;
+		v.bad_copies |= (uint8_t)(1u << c);
 	}
 	if (rc == 0 && v.good == 0)
 		rc = error_set(err, ERR_LOST, "no copy of a node of tree %llu, level %u, at disk %u byte %llu is good",
 			LLU(tree), bp->level, bp->copy[0].disk, LLU(bp->copy[0].unit * POOL_UNIT_BYTES));
-	else if (rc == 0 && bad && repair)
-		v.repaired = rewrite_copies(p, bp, good, bad);
+	else if (rc == 0 && v.bad && repair)
+		v.repaired = rewrite_copies(p, bp, good, v.bad_copies);
 	free(good);
 	free(bytes);
 	if (rc == 0 || rc == ERR_LOST)
