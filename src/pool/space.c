@@ -61,6 +61,7 @@ void space_close(struct pool *p)
 	if (!p->space)
 		return;
 	repairs_close(p);
+	scrub_free(p);
 	runs_free(p);
 	for (unsigned i = 0; i < p->disk_count; i++) {
 		struct pool_disk *d = &p->disks[i];
@@ -113,7 +114,8 @@ static uint64_t rows_bytes(const uint64_t *room, unsigned count, unsigned width)
 	uint64_t low = 0, high = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		high = max_of(high, room[i]);
+		high += room[i];
+	high /= width;
 	while (low < high) {
 		uint64_t t = low + (high - low + 1) / 2, sum = 0;
 
@@ -163,7 +165,10 @@ static uint64_t group_room(const struct pool *p, const struct pool_group *g, uns
 
 		room[i] = class == CLASS_COUNT ? disk_room_of_any(p, d) : disk_room(p, d, class);
 	}
-	return rows_bytes(room, shape.disk_count, shape.k + shape.p) * shape.k;
+	uint64_t rows = rows_bytes(room, shape.disk_count, shape.k + shape.p);
+	/* With a choice of disks the last rows may not find enough of them: they fill up a run apart. */
+	uint64_t apart = shape.disk_count > shape.k + shape.p ? shape.disk_count * p->run_bytes / (shape.k + shape.p) : 0;
+	return rows > apart ? (rows - apart) * shape.k : 0;
 }
 
 static void group_weights(const struct pool *p, unsigned class, int64_t *weight)

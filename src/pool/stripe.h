@@ -77,6 +77,8 @@ void repair_queue(struct pool *p, uint64_t run, unsigned column);
 /* What run->repair says, of one run. ERR_BUSY: stripes of it are just being written. Without p->lock, as what follows. */
 int repair_run_now(struct pool *p, uint64_t run, unsigned *ret_lost, struct error *err);
 
+void scrub_free(struct pool *p);
+
 /* An answer of a disk: counts it, and faults a disk that is gone. */
 enum disk_wrong { WRONG_READ, WRONG_WRITE, WRONG_CHECKSUM };
 void disk_answered_badly(struct pool *p, unsigned disk, enum disk_wrong what, int status, const char *why);
