@@ -79,7 +79,7 @@ void checkpoint_drop(struct pool *p)
 	free(c->groups);
 	free(c->trees);
 	free(c->lost);
-	free(c->dead);
+	delta_close(c->dead);
 	free(c->runs);
 	free(c);
 	p->checkpoint = NULL;
@@ -133,17 +133,15 @@ void fold_charge(uint64_t *from, int64_t bytes)
 	*from = bytes >= 0 ? *from + (uint64_t)bytes : *from > (uint64_t)-bytes ? *from - (uint64_t)-bytes : 0;
 }
 
+/* bp NULL: leaves the list. */
 void fold_dead_add(struct checkpoint *c, struct key key, const struct bp *bp)
 {
-	if (!fold_reserve((void **)&c->dead, &c->dead_room, c->dead_count + 1, sizeof *c->dead)) {
-		c->no_memory = true;
-		return;
-	}
-	struct fold_dead *d = &c->dead[c->dead_count++];
-	d->key = key;
-	d->bytes = bp ? BP_BYTES : 0;
+	uint8_t value[BP_BYTES];
+
 	if (bp)
-		bp_pack(bp, d->value);
+		bp_pack(bp, value);
+	if ((!c->dead && delta_open(&c->dead, NULL)) || delta_put(c->dead, TREE_DEAD, key, value, bp ? BP_BYTES : 0, NULL))
+		c->no_memory = true;
 }
 
 /* With the lock: nobody has it any more. */
@@ -157,7 +155,7 @@ void fold_bp_free(struct pool *p, const struct bp *bp)
 
 struct key fold_dead_key(struct checkpoint *c, uint64_t list)
 {
-	return (struct key){list, c->commit << 24 | (c->dead_next++ & 0xffffff)};
+	return (struct key){list, (c->commit << 28) + c->dead_next++};
 }
 
 /* With the lock: the dataset's tree lost it. */

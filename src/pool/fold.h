@@ -17,11 +17,6 @@ struct fold_group { /* of the frozen entries: those of one tree */
 	size_t first, count;
 	bool done;
 };
-struct fold_dead { /* a change of a dead list; bytes 0: leaves it */
-	struct key key;
-	uint32_t bytes;
-	uint8_t value[BP_BYTES];
-};
 struct fold_run {
 	uint64_t id;
 	uint32_t stripes;
@@ -43,8 +38,7 @@ struct checkpoint {
 	size_t lost_count, lost_room;
 	int64_t lost_bytes, lost_logical;
 	bool no_memory;
-	struct fold_dead *dead;
-	size_t dead_count, dead_room;
+	struct delta *dead; /* changes of the dead lists */
 	uint64_t dead_next; /* makes keys that are nobody else's */
 	struct fold_run *runs;
 	size_t run_count;

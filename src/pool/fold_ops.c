@@ -44,6 +44,8 @@ static bool gather_listed(void *arg, struct key key, const uint8_t *value, uint3
 
 	if (key.a != g->above)
 		return false;
+	if (g->c->dead && delta_find(g->c->dead, TREE_DEAD, key))
+		return true; /* it left in this very fold */
 	if (bytes == BP_BYTES && !bp_unpack(value, &bp, &ignored))
 		fold_gather_add(g, key, &bp);
 	return !g->no_memory;
@@ -85,25 +87,17 @@ static int list_gather(struct checkpoint *c, uint64_t list, struct gather *ret, 
 	*ret = (struct gather){.c = c, .above = list};
 	int rc = c->uber.dead.kind == BP_HOLE ? 0
 					      : tree_walk(c->p, &c->uber.dead, TREE_DEAD, (struct key){list, 0}, gather_listed, ret, err);
-	for (size_t i = 0; !rc && i < c->dead_count; i++) {
+	struct key key = {list, 0};
+	const struct delta_entry *e = rc || !c->dead ? NULL : delta_at_or_after(c->dead, TREE_DEAD, key);
+	for (; e && e->key.a == list; e = delta_at_or_after(c->dead, TREE_DEAD, key)) {
 		struct error ignored = ERROR_INIT;
 		struct bp bp;
 
-		if (c->dead[i].key.a == list && c->dead[i].bytes && !bp_unpack(c->dead[i].value, &bp, &ignored))
-			fold_gather_add(ret, c->dead[i].key, &bp);
+		if (e->bytes && !bp_unpack(e->value, &bp, &ignored))
+			fold_gather_add(ret, e->key, &bp);
+		key = (struct key){list, e->key.b + 1};
 	}
 	return ret->no_memory ? fold_no_memory(err) : rc;
-}
-
-/* A key that this fold added and now takes off was never there. */
-static void dead_remove(struct checkpoint *c, struct key key)
-{
-	for (size_t i = c->dead_count; i > 0; i--)
-		if (key_compare(c->dead[i - 1].key, key) == 0) {
-			c->dead[i - 1] = c->dead[--c->dead_count];
-			return;
-		}
-	fold_dead_add(c, key, NULL);
 }
 
 static int snapshot_take(struct checkpoint *c, const struct fold_op *op, struct error *err)
@@ -153,7 +147,7 @@ static int root_take(struct checkpoint *c, const struct fold_op *op, struct erro
 			fold_bp_free(p, &tree.items[i]);
 		}
 		for (size_t i = 0; i < list.count; i++) /* alive again */
-			dead_remove(c, list.keys[i]);
+			fold_dead_add(c, list.keys[i], NULL);
 		to->root = from->root;
 		to->referenced = from->referenced;
 		to->logical = from->logical;
@@ -204,10 +198,10 @@ static int snapshot_destroy(struct checkpoint *c, struct dataset *s, struct erro
 				if (charged)
 					fold_charge(&charged->used, -(int64_t)fold_stored_bytes(&next_list.items[i]));
 				fold_bp_free(p, &next_list.items[i]);
-				dead_remove(c, next_list.keys[i]);
+				fold_dead_add(c, next_list.keys[i], NULL);
 			}
 		for (size_t i = 0; i < own_list.count; i++) {
-			dead_remove(c, own_list.keys[i]);
+			fold_dead_add(c, own_list.keys[i], NULL);
 			fold_dead_add(c, fold_dead_key(c, next_of), &own_list.items[i]);
 		}
 		if (is_head)
@@ -245,7 +239,7 @@ static int head_destroy(struct checkpoint *c, struct dataset *d, struct error *e
 		for (size_t i = 0; i < list.count; i++) {
 			if (list.items[i].birth > born)
 				fold_bp_free(p, &list.items[i]);
-			dead_remove(c, list.keys[i]);
+			fold_dead_add(c, list.keys[i], NULL);
 		}
 		fold_tree_find(c, id)->gone = true;
 		if (c->no_memory)
@@ -284,22 +278,30 @@ int fold_operations(struct checkpoint *c, struct error *err)
 
 /* --- dead lists ---------------------------------------------------------------------------------------------------------------------- */
 
-static int dead_compare(const void *a, const void *b)
-{
-	const struct fold_dead *x = a, *y = b;
+struct dead_gather {
+	struct tree_change *changes;
+	size_t count;
+};
 
-	return key_compare(x->key, y->key);
+static void dead_change(void *arg, const struct delta_entry *e)
+{
+	struct dead_gather *g = arg;
+
+	g->changes[g->count++] = (struct tree_change){.key = e->key, .value = e->value, .bytes = e->bytes};
 }
 
 int fold_dead_lists(struct checkpoint *c, struct error *err)
 {
-	if (c->dead_count == 0)
+	size_t count = c->dead ? delta_count(c->dead) : 0;
+	struct dead_gather g = {0};
+
+	if (count == 0)
 		return 0;
-	scoped_free struct tree_change *changes = calloc(c->dead_count, sizeof *changes);
-	if (!changes)
+	g.changes = calloc(count, sizeof *g.changes);
+	if (!g.changes)
 		return fold_no_memory(err);
-	qsort(c->dead, c->dead_count, sizeof *c->dead, dead_compare);
-	for (size_t i = 0; i < c->dead_count; i++)
-		changes[i] = (struct tree_change){.key = c->dead[i].key, .value = c->dead[i].value, .bytes = c->dead[i].bytes};
-	return tree_update(c->p, &c->uber.dead, TREE_DEAD, changes, c->dead_count, c->commit, NULL, NULL, err);
+	delta_walk(c->dead, dead_change, &g);
+	int rc = tree_update(c->p, &c->uber.dead, TREE_DEAD, g.changes, g.count, c->commit, NULL, NULL, err);
+	free(g.changes);
+	return rc;
 }
