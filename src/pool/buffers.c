@@ -1,9 +1,10 @@
 /*
  * Memory for records: no malloc for each, no fragmentation, and a bound.
  *
- * Each of the nine sizes has a stretch of address space as long as the bound, of which only touched parts are resident. A
- * buffer that comes back is the next one to be taken, while it is in the CPU's cache. When another size needs the room, idle
- * buffers of the others go back to the system. The bound is soft: whoever asks has made room in the cache before.
+ * Each of the nine sizes has a stretch of address space as long as the bound, of which only touched parts are resident.
+ * A buffer that comes back is the next one to be taken, while it is in the CPU's cache. When another size needs the
+ * room, idle buffers of the others go back to the system. The bound is soft: whoever asks has made room in the cache
+ * before.
  */
 #include "record.h"
 

@@ -6,21 +6,21 @@
  *             reader, prefetch                 found, or from disk
  *   (absent) ─────────────────► READING ───────────────────────────► CLEAN ──► evicted
  *      │                           │ failed, or a hole: forgotten      │ ▲
- *      │ writer                    ▼                                   │ │ spill.c: in stripes, pointers in a transaction,
- *      └──────────────────► DIRTY (whole or partial) ◄──── writer ─────┘ │ and not written to since
- *                             │  ▲     └─────────────────────────────────┘
- *                             └──┘ written again, also while its older bytes are on their way (they keep their buffer)
+ *      │ writer                    ▼                                   │ │ spill.c: in stripes, pointers in a
+ * transaction, └──────────────────► DIRTY (whole or partial) ◄──── writer ─────┘ │ and not written to since │  ▲
+ * └─────────────────────────────────┘ └──┘ written again, also while its older bytes are on their way (they keep their
+ * buffer)
  *
- * Readers copy out and writers copy in without the lock: a record counts its readers, and a writer has it alone. Readers take
- * records in order of index, writers hold one at a time, and who fetches waits for nobody: so nobody waits in a circle.
- * What a spill writes does not change under it: whoever writes to such a record gets a new buffer.
+ * Readers copy out and writers copy in without the lock: a record counts its readers, and a writer has it alone.
+ * Readers take records in order of index, writers hold one at a time, and who fetches waits for nobody: so nobody waits
+ * in a circle. What a spill writes does not change under it: whoever writes to such a record gets a new buffer.
  *
  * Replacement of clean records is S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache
- * eviction", SOSP 2023): a small queue of a tenth takes what is new, what was used again there moves to the main queue, what
- * was not leaves behind its fingerprint (a ghost), and comes back to the main queue if it is missed. A scan so passes
- * through the small queue only, and a hit costs a counter. Records read ahead stand in a queue of their own until they are
- * asked for. The same counts for the bound: clean bytes and those being read stay under three quarters of the cache's size
- * (the rest is the tree nodes'), dirty ones under their own cap.
+ * eviction", SOSP 2023): a small queue of a tenth takes what is new, what was used again there moves to the main queue,
+ * what was not leaves behind its fingerprint (a ghost), and comes back to the main queue if it is missed. A scan so
+ * passes through the small queue only, and a hit costs a counter. Records read ahead stand in a queue of their own
+ * until they are asked for. The same counts for the bound: clean bytes and those being read stay under three quarters
+ * of the cache's size (the rest is the tree nodes'), dirty ones under their own cap.
  */
 #include "record.h"
 
@@ -44,7 +44,7 @@ struct free_map { /* lies in the map itself */
 	struct list link;
 };
 
-/* --- open and close ------------------------------------------------------------------------------------------------------ */
+/* --- open and close -------------------------------------------------------------------------- */
 
 static uint64_t power_of_two_at_least(uint64_t v)
 {
@@ -81,13 +81,15 @@ static void sizes_choose(struct cache *c)
 	c->segment_bytes = max_of(min_of(run / 2, c->window_bytes / 6), (uint64_t)1 << 20);
 	uint64_t expected = (c->cap_bytes + c->dirty_cap_bytes) / 16384;
 	c->hash_mask = power_of_two_at_least(max_of(min_of(expected, (uint64_t)1 << 22), (uint64_t)1024)) - 1;
-	c->ghost_mask = power_of_two_at_least(max_of(min_of(c->cap_bytes / 8192, (uint64_t)1 << 22), (uint64_t)1024)) - 1;
+	c->ghost_mask =
+		power_of_two_at_least(max_of(min_of(c->cap_bytes / 8192, (uint64_t)1 << 22), (uint64_t)1024)) - 1;
 }
 
 int cache_open(struct pool *p, struct error *err)
 {
 	struct cache *c = calloc(1, sizeof *c);
-	struct list *lists[] = {&c->free_records, &c->slabs, &c->free_maps, &c->loads, &c->volumes, &c->small, &c->main, &c->ahead};
+	struct list *lists[] = {
+		&c->free_records, &c->slabs, &c->free_maps, &c->loads, &c->volumes, &c->small, &c->main, &c->ahead};
 	int rc;
 
 	if (!c)
@@ -138,12 +140,10 @@ void cache_close(struct pool *p)
 	os_mutex_unlock(&c->lock);
 	spill_stop(c);
 	prefetch_stop(c);
-	list_for_each_safe(&c->loads, l, keep)
-		load_free(container_of(l, struct load, link));
+	list_for_each_safe(&c->loads, l, keep) load_free(container_of(l, struct load, link));
 	list_for_each_safe(&c->slabs, s, keep) /* map_slab begins with its link as well */
 		free(container_of(s, struct slab, link));
-	list_for_each_safe(&c->volumes, v, keep)
-		free(container_of(v, struct volume, link));
+	list_for_each_safe(&c->volumes, v, keep) free(container_of(v, struct volume, link));
 	buffers_close(&c->buffers);
 	free(c->hash);
 	free(c->ghosts);
@@ -156,7 +156,7 @@ void cache_close(struct pool *p)
 	p->cache = NULL;
 }
 
-/* --- records by name -------------------------------------------------------------------------------------------------------- */
+/* --- records by name ------------------------------------------------------------------------- */
 
 static uint64_t name_hash(uint64_t dataset, uint64_t index)
 {
@@ -245,8 +245,8 @@ void record_forget(struct cache *c, struct record *r)
 		record_free(c, r);
 }
 
-unsigned records_in_range(struct cache *c, const struct volume *v, uint64_t first, uint64_t last, uint64_t *cursor, uint64_t *ret,
-	unsigned room)
+unsigned records_in_range(struct cache *c, const struct volume *v, uint64_t first, uint64_t last, uint64_t *cursor,
+	uint64_t *ret, unsigned room)
 {
 	unsigned n = 0;
 
@@ -264,7 +264,7 @@ unsigned records_in_range(struct cache *c, const struct volume *v, uint64_t firs
 	return n;
 }
 
-/* --- maps of valid sectors ------------------------------------------------------------------------------------------------- */
+/* --- maps of valid sectors ------------------------------------------------------------------- */
 
 uint64_t *valid_map_get(struct cache *c)
 {
@@ -298,10 +298,10 @@ bool record_has(const struct record *r, uint32_t from, uint32_t to)
 	return true;
 }
 
-/* --- replacement ------------------------------------------------------------------------------------------------------------ */
+/* --- replacement ----------------------------------------------------------------------------- */
 
-/* A ghost: fingerprint and when it was made, counted in evictions. It is believed while no more were made since than the main
- * queue has records. */
+/* A ghost: fingerprint and when it was made, counted in evictions. It is believed while no more were made since than
+ * the main queue has records. */
 static uint64_t *ghost_of(struct cache *c, const struct record *r, uint32_t *ret_print)
 {
 	uint64_t h = name_hash(r->volume->dataset, r->index);
@@ -389,7 +389,8 @@ void record_becomes_clean(struct cache *c, struct record *r, bool ahead)
 	record_enqueue(c, r, ahead ? QUEUE_AHEAD : ghost_take(c, r) ? QUEUE_MAIN : QUEUE_SMALL);
 }
 
-/* A reader asked for it. Going on where the last read in it ended is the same use, and so is the first use of what was read ahead. */
+/* A reader asked for it. Going on where the last read in it ended is the same use, and so is the first use of what was
+ * read ahead. */
 void record_used(struct cache *c, struct record *r, uint32_t from, uint32_t to)
 {
 	if (r->queue == QUEUE_AHEAD) {
@@ -466,21 +467,24 @@ uint8_t *cache_buffer(struct cache *c, uint64_t bytes)
 	return buffer_get(&c->buffers, bytes);
 }
 
-/* --- volumes ---------------------------------------------------------------------------------------------------------------- */
+/* --- volumes --------------------------------------------------------------------------------- */
 
 struct volume *volume_of_dataset(struct pool *p, const struct dataset *d, struct error *err)
 {
 	struct cache *c = p->cache;
 	os_scoped_lock(&c->lock);
 
-	list_for_each(&c->volumes, n) {
+	list_for_each(&c->volumes, n)
+	{
 		struct volume *v = container_of(n, struct volume, link);
 
 		if (v->dataset == d->id)
 			return v;
 	}
-	if (d->record_bytes < RECORD_BYTES_MIN || d->record_bytes > RECORD_BYTES_MAX || !is_power_of_two(d->record_bytes)) {
-		error_set(err, ERR_CORRUPT, "volume %s says that its records are %u bytes; known are powers of two from 4 KiB to 1 MiB",
+	if (d->record_bytes < RECORD_BYTES_MIN || d->record_bytes > RECORD_BYTES_MAX ||
+		!is_power_of_two(d->record_bytes)) {
+		error_set(err, ERR_CORRUPT,
+			"volume %s says that its records are %u bytes; known are powers of two from 4 KiB to 1 MiB",
 			d->name, d->record_bytes);
 		return NULL;
 	}
@@ -503,11 +507,12 @@ struct volume *volume_of_dataset(struct pool *p, const struct dataset *d, struct
 	return v;
 }
 
-/* --- forgetting --------------------------------------------------------------------------------------------------------------- */
+/* --- forgetting ------------------------------------------------------------------------------ */
 
 static void drop_queue(struct cache *c, struct list *queue, const struct volume *v)
 {
-	list_for_each_safe(queue, n, keep) {
+	list_for_each_safe(queue, n, keep)
+	{
 		struct record *r = container_of(n, struct record, link);
 
 		if ((!v || r->volume == v) && !r->refs)
@@ -560,9 +565,8 @@ void cache_forget(struct pool *p, uint64_t dataset)
 	struct volume *v = NULL;
 	os_scoped_lock(&c->lock);
 
-	list_for_each(&c->volumes, n)
-		if (container_of(n, struct volume, link)->dataset == dataset)
-			v = container_of(n, struct volume, link);
+	list_for_each(&c->volumes, n) if (container_of(n, struct volume, link)->dataset == dataset) v =
+		container_of(n, struct volume, link);
 	if (!v)
 		return;
 	v->forgetting = true;
@@ -577,7 +581,7 @@ void cache_forget(struct pool *p, uint64_t dataset)
 	os_cond_broadcast(&c->room);
 }
 
-/* --- loads: records fetched together -------------------------------------------------------------------------------------------- */
+/* --- loads: records fetched together --------------------------------------------------------- */
 
 static bool load_grow(struct load *l, unsigned items, unsigned held)
 {
@@ -635,10 +639,12 @@ static int pointer_check(const struct volume *v, uint64_t index, const struct bp
 	if (bp->kind != BP_HOLE && bp->kind != BP_DATA && bp->kind != BP_INLINE)
 		return error_set(err, ERR_CORRUPT, "%s record %llu: a pointer of kind %u is not one to data", v->path,
 			(unsigned long long)index, bp->kind);
-	if (bp->kind != BP_HOLE && (bp->logical_bytes != v->record_bytes || bp->physical_bytes > v->record_bytes ||
-					   bp->physical_bytes == 0 ||
-					   (bp->compression == COMPRESS_OFF && bp->physical_bytes != bp->logical_bytes)))
-		return error_set(err, ERR_CORRUPT, "%s record %llu: the pointer says %u bytes stored as %u, a record has %u", v->path,
+	if (bp->kind != BP_HOLE &&
+		(bp->logical_bytes != v->record_bytes || bp->physical_bytes > v->record_bytes ||
+			bp->physical_bytes == 0 ||
+			(bp->compression == COMPRESS_OFF && bp->physical_bytes != bp->logical_bytes)))
+		return error_set(err, ERR_CORRUPT,
+			"%s record %llu: the pointer says %u bytes stored as %u, a record has %u", v->path,
 			(unsigned long long)index, bp->logical_bytes, bp->physical_bytes, v->record_bytes);
 	return 0;
 }
@@ -654,9 +660,9 @@ static int buffer_take(struct cache *c, uint64_t bytes, uint8_t **ret, struct er
 static int unpack(struct load *l, struct load_item *i, const uint8_t *from, struct error *err)
 {
 	struct volume *v = l->volume;
-	int rc = i->bp.compression == COMPRESS_OFF
-			 ? (memcpy(i->target, from, v->record_bytes), 0)
-			 : decompress_record(i->bp.compression, from, i->bp.physical_bytes, i->target, v->record_bytes, err);
+	int rc = i->bp.compression == COMPRESS_OFF ? (memcpy(i->target, from, v->record_bytes), 0)
+						   : decompress_record(i->bp.compression, from, i->bp.physical_bytes,
+							     i->target, v->record_bytes, err);
 
 	os_charge(OS_STAGE_COPY, v->record_bytes);
 	return rc;
@@ -750,7 +756,8 @@ void load_run(struct load *l, bool sequential)
 	for (unsigned i = 0; i < l->count && !l->error.code; i++)
 		if (l->items[i].status && l->items[i].read != UINT_MAX) {
 			l->error = l->reads[l->items[i].read].error;
-			error_prefix(&l->error, "%s record %llu", l->volume->path, (unsigned long long)l->items[i].record->index);
+			error_prefix(&l->error, "%s record %llu", l->volume->path,
+				(unsigned long long)l->items[i].record->index);
 		}
 }
 

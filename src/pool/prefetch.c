@@ -1,12 +1,12 @@
 /*
  * Prefetch: one reader in sequence keeps all disks busy.
  *
- * Each read of a volume is compared with where eight streams would go on. A read that goes on in one makes its window grow, from the
- * second hit on (the first, for reads of 1 MiB), up to three runs of all data disks or half of the cache. Parity
- * stays on the same disk for a run, so in each run one disk has nothing to deliver: only a reader that looks more than a run ahead
- * keeps that disk busy, too, and gets the bandwidth of all of them. What lies between the reader and the end of the window
- * is fetched by threads in stretches of half a run, which stripes_read turns into one long request a disk. Random readers never hit
- * twice, so nothing is fetched for them.
+ * Each read of a volume is compared with where eight streams would go on. A read that goes on in one makes its window
+ * grow, from the second hit on (the first, for reads of 1 MiB), up to three runs of all data disks or half of the
+ * cache. Parity stays on the same disk for a run, so in each run one disk has nothing to deliver: only a reader that
+ * looks more than a run ahead keeps that disk busy, too, and gets the bandwidth of all of them. What lies between the
+ * reader and the end of the window is fetched by threads in stretches of half a run, which stripes_read turns into one
+ * long request a disk. Random readers never hit twice, so nothing is fetched for them.
  */
 #include "record.h"
 
@@ -19,7 +19,7 @@
 #define STEADY_HITS 4u
 #define REORDER 4u /* records that a request may be late or early then: several threads may read one stream */
 
-/* --- streams ------------------------------------------------------------------------------------------------------------- */
+/* --- streams --------------------------------------------------------------------------------- */
 
 static bool goes_on(const struct stream *s, uint64_t first, bool within_record)
 {
@@ -72,7 +72,8 @@ static void fetch_queue(struct cache *c, struct volume *v, uint64_t first, uint6
 
 static void stream_go_on(struct cache *c, struct volume *v, struct stream *s, uint64_t last)
 {
-	uint64_t segment = max_of(min_of(c->segment_bytes >> v->record_shift, (uint64_t)FETCH_RECORDS_MAX), UINT64_C(1));
+	uint64_t segment =
+		max_of(min_of(c->segment_bytes >> v->record_shift, (uint64_t)FETCH_RECORDS_MAX), UINT64_C(1));
 	uint64_t end = min_of(last + s->window, v->record_count);
 
 	s->ahead = max_of(s->ahead, last);
@@ -110,7 +111,8 @@ void prefetch_note(struct cache *c, struct volume *v, uint64_t first, uint64_t l
 
 void prefetch_forget(struct cache *c, struct volume *v)
 {
-	list_for_each(&c->volumes, n) {
+	list_for_each(&c->volumes, n)
+	{
 		struct volume *w = container_of(n, struct volume, link);
 
 		if (!v || v == w)
@@ -124,7 +126,7 @@ void prefetch_forget(struct cache *c, struct volume *v)
 	}
 }
 
-/* --- fetching --------------------------------------------------------------------------------------------------------------- */
+/* --- fetching -------------------------------------------------------------------------------- */
 
 /* Claims what is neither here nor on its way. */
 static void fetch_claim(struct cache *c, struct load *l, const struct fetch *f)

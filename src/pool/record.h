@@ -11,10 +11,10 @@
 #define RECORD_BYTES_MAX (1u << 20)
 #define RECORD_SIZES 9u /* 4 KiB … 1 MiB, powers of two */
 #define VALID_WORDS (RECORD_BYTES_MAX / SECTOR_BYTES / 64)
-#define SPACE_CHECKPOINTS 3u     /* what one frees is free after two more */
+#define SPACE_CHECKPOINTS 3u   /* what one frees is free after two more */
 #define HOLE_CHARGE_BYTES 256u /* of the dirty cap, for a dirty record without bytes */
 
-/* --- buffers.c: memory for records ------------------------------------------------------------------------------------- */
+/* --- buffers.c: memory for records ----------------------------------------------------------- */
 
 struct buffer_region { /* one size: a stretch of address space, of which only what was used is resident */
 	uint8_t *bytes;
@@ -31,7 +31,7 @@ void buffers_close(struct buffers *b);
 uint8_t *buffer_get(struct buffers *b, uint64_t bytes); /* at least so many, DISK_BUFFER_ALIGN; NULL: out of memory */
 void buffer_put(struct buffers *b, uint8_t *buffer, uint64_t bytes);
 
-/* --- records ------------------------------------------------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------------------- */
 
 enum record_state {
 	RECORD_READING, /* somebody fetches it */
@@ -44,9 +44,9 @@ struct record {
 	struct volume *volume;
 	uint64_t index;
 	struct record *hash_next;
-	struct list link;        /* in the queue that `queue` says */
+	struct list link; /* in the queue that `queue` says */
 	uint8_t *bytes;
-	uint64_t *valid; /* dirty and not whole: a bit a sector */
+	uint64_t *valid;        /* dirty and not whole: a bit a sector */
 	uint8_t *spilled_bytes; /* what the spill on the way writes */
 	uint8_t *orphan;        /* spilled bytes that a writer still copies from: the writer frees them */
 	uint32_t charged;       /* to the dirty cap */
@@ -61,7 +61,7 @@ struct record {
 	bool copies_old; /* ... and out of spilled_bytes */
 	bool filling;    /* somebody fetches what a partial one lacks */
 	bool spilling;
-	bool again;      /* written to since the spill on the way began */
+	bool again; /* written to since the spill on the way began */
 	bool phase, again_phase;
 	bool promised, uses_reserve;
 };
@@ -85,7 +85,8 @@ struct ticket { /* a flush on the way */
 	uint64_t number;
 };
 
-struct volume { /* one a dataset, shared by who opened it; stays until the cache is closed or the dataset is forgotten */
+struct volume { /* one a dataset, shared by who opened it; stays until the cache is closed or the dataset is forgotten
+		 */
 	struct list link;
 	struct cache *cache;
 	uint64_t dataset, size_bytes, record_count;
@@ -174,7 +175,7 @@ struct cache {
 	uint64_t failures, retry_ns, retry_step_ns; /* while spills fail they are tried again ever more slowly */
 	struct error failure;
 	uint64_t space_tried_ns; /* when checkpoints were last asked to free some */
-	uint64_t drained_ns;         /* when the last batch was done */
+	uint64_t drained_ns;     /* when the last batch was done */
 	double drain_bytes_per_ns;
 
 	struct os_thread *spill_threads[SPILLERS];
@@ -198,13 +199,15 @@ static inline struct piece piece_at(const struct volume *v, uint64_t offset, uin
 {
 	uint32_t from = (uint32_t)(offset & (v->record_bytes - 1));
 
-	return (struct piece){offset >> v->record_shift, from, (uint32_t)min_of(from + length, (uint64_t)v->record_bytes)};
+	return (struct piece){
+		offset >> v->record_shift, from, (uint32_t)min_of(from + length, (uint64_t)v->record_bytes)};
 }
 int volume_range_check(const struct volume *v, uint64_t offset, uint64_t length, const char *what, struct error *err);
 /* With p->lock held: may it be written to? */
 int volume_writable(struct volume *v, struct dataset **ret, struct error *err);
 /* Without locks. `from` NULL: zeros. */
-int volume_put(struct volume *v, uint64_t offset, const void *from, uint64_t length, bool *ret_sync_always, struct error *err);
+int volume_put(
+	struct volume *v, uint64_t offset, const void *from, uint64_t length, bool *ret_sync_always, struct error *err);
 void volume_commit_due(struct volume *v); /* something became dirty */
 /* With c->lock held. */
 void record_make_dirty(struct cache *c, struct record *r, uint32_t charge);
@@ -223,10 +226,12 @@ void valid_map_put(struct cache *c, uint64_t *map);
 void cache_trim(struct cache *c, uint64_t need_bytes);
 bool cache_has_read_room(const struct cache *c, uint64_t bytes);
 uint8_t *cache_buffer(struct cache *c, uint64_t bytes);
-/* Records of v in [first, last), up to `room`, from hash place *cursor on; for ranges much longer than what is cached. */
-unsigned records_in_range(struct cache *c, const struct volume *v, uint64_t first, uint64_t last, uint64_t *cursor, uint64_t *ret,
-			  unsigned room);
-struct volume *volume_of_dataset(struct pool *p, const struct dataset *d, struct error *err); /* p->lock held, not c->lock */
+/* Records of v in [first, last), up to `room`, from hash place *cursor on; for ranges much longer than what is cached.
+ */
+unsigned records_in_range(struct cache *c, const struct volume *v, uint64_t first, uint64_t last, uint64_t *cursor,
+	uint64_t *ret, unsigned room);
+struct volume *volume_of_dataset(
+	struct pool *p, const struct dataset *d, struct error *err);        /* p->lock held, not c->lock */
 static inline uint32_t record_limit(const struct volume *v, uint64_t index) /* bytes of it that are inside the volume */
 {
 	return (uint32_t)min_of((uint64_t)v->record_bytes, v->size_bytes - (index << v->record_shift));

@@ -1,18 +1,19 @@
 /*
  * Spill: dirty records on their way to stripes.
  *
- * Two threads take batches, so that while one waits for the disks the other compresses, and disks always have the next batch queued.
- * What is taken: all that somebody waits for (spill_all); under pressure anything, the oldest first; otherwise whole records as
- * soon as there are two runs of them, so that disks write while the application does. Records of a batch are sorted, so that
- * neighbours lie in neighbouring columns whatever the order in which they were written. What would not fill a stripe stays for
- * the next batch, unless it is waited for.
+ * Two threads take batches, so that while one waits for the disks the other compresses, and disks always have the next
+ * batch queued. What is taken: all that somebody waits for (spill_all); under pressure anything, the oldest first;
+ * otherwise whole records as soon as there are two runs of them, so that disks write while the application does.
+ * Records of a batch are sorted, so that neighbours lie in neighbouring columns whatever the order in which they were
+ * written. What would not fill a stripe stays for the next batch, unless it is waited for.
  *
- * A batch is written inside one transaction, and the pointers join it when all its stripes are written. A record that was written
- * to meanwhile stays dirty with its new bytes. When a batch fails all its records are dirty as before, whoever waits for them is
- * told, and it is tried again, ever more slowly up to a second.
+ * A batch is written inside one transaction, and the pointers join it when all its stripes are written. A record that
+ * was written to meanwhile stays dirty with its new bytes. When a batch fails all its records are dirty as before,
+ * whoever waits for them is told, and it is tried again, ever more slowly up to a second.
  *
- * spill_all waits for what was dirty when it was called and for nothing later: records carry one of two phases, and a call flips
- * the volume's phase as soon as nothing of the other one is left (as read-copy-update waits for its readers).
+ * spill_all waits for what was dirty when it was called and for nothing later: records carry one of two phases, and a
+ * call flips the volume's phase as soon as nothing of the other one is left (as read-copy-update waits for its
+ * readers).
  */
 #include "record.h"
 
@@ -46,7 +47,7 @@ struct spiller {
 	struct error error;
 };
 
-/* --- what is dirty ----------------------------------------------------------------------------------------------------- */
+/* --- what is dirty --------------------------------------------------------------------------- */
 
 static bool is_old(const struct record *r)
 {
@@ -116,7 +117,7 @@ void dirty_done(struct cache *c, struct record *r)
 	count_less(c, v, r->phase);
 }
 
-/* --- taking a batch -------------------------------------------------------------------------------------------------------- */
+/* --- taking a batch -------------------------------------------------------------------------- */
 
 static bool batch_is_full(const struct spiller *s, const struct volume *v)
 {
@@ -214,7 +215,7 @@ static int by_place(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* --- making a batch ready ------------------------------------------------------------------------------------------------------ */
+/* --- making a batch ready -------------------------------------------------------------------- */
 
 /* Partial records get the rest of their bytes from what the pool has; so many at a time that scratch stays small. */
 static void fill_some(struct spiller *s, unsigned *next)
@@ -232,7 +233,8 @@ static void fill_some(struct spiller *s, unsigned *next)
 			continue;
 		if (!l) {
 			r->filling = false;
-			s->items[*next].status = error_set(&s->error, ERR_MEMORY, "out of memory for what a record lacks");
+			s->items[*next].status =
+				error_set(&s->error, ERR_MEMORY, "out of memory for what a record lacks");
 			continue;
 		}
 		if (!v) {
@@ -323,7 +325,8 @@ static void compress(struct spiller *s, struct spill_item *it)
 	}
 }
 
-/* What becomes of one record. Zeros become a hole only where compression is on: with it off the same bytes are written. */
+/* What becomes of one record. Zeros become a hole only where compression is on: with it off the same bytes are written.
+ */
 static void prepare(void *arg, unsigned index)
 {
 	struct spiller *s = arg;
@@ -382,7 +385,7 @@ static void hold_back(struct spiller *s)
 	}
 }
 
-/* --- writing a batch ---------------------------------------------------------------------------------------------------------- */
+/* --- writing a batch ------------------------------------------------------------------------- */
 
 static int put_pointer(struct pool *p, struct transaction *t, struct spill_item *it, struct error *err)
 {
@@ -444,7 +447,8 @@ static bool space_may_come(struct pool *p)
 	return comes && !pool_checkpoint_now(p, NULL);
 }
 
-/* The space was promised, but short stripes take more than was reckoned: then the reserve helps, or what is dead but not free yet. */
+/* The space was promised, but short stripes take more than was reckoned: then the reserve helps, or what is dead but
+ * not free yet. */
 static void write_all(struct spiller *s)
 {
 	struct pool *p = s->cache->pool;
@@ -469,7 +473,7 @@ static void write_all(struct spiller *s)
 			s->items[i].status = rc;
 }
 
-/* --- the end of a batch ----------------------------------------------------------------------------------------------------- */
+/* --- the end of a batch ---------------------------------------------------------------------- */
 
 /* The buffer that was written, where a writer has put another in its place. */
 static void old_bytes_release(struct cache *c, struct record *r)
@@ -617,7 +621,7 @@ static void spiller_run(void *arg)
 	os_mutex_unlock(&c->lock);
 }
 
-/* --- open, close, and who waits -------------------------------------------------------------------------------------------------- */
+/* --- open, close, and who waits -------------------------------------------------------------- */
 
 static unsigned stripe_records(const struct pool *p)
 {
@@ -703,13 +707,13 @@ int spill_all(struct pool *p, uint64_t dataset, struct error *err)
 	if (!c->spill_thread_count)
 		return 0;
 	os_scoped_lock(&c->lock);
-	list_for_each(&c->volumes, n)
-		count++;
+	list_for_each(&c->volumes, n) count++;
 	drains = calloc(max_of(count, 1u), sizeof *drains);
 	if (!drains)
 		return error_set(err, ERR_MEMORY, "out of memory for a spill");
 	count = 0;
-	list_for_each(&c->volumes, n) {
+	list_for_each(&c->volumes, n)
+	{
 		struct volume *v = container_of(n, struct volume, link);
 
 		if (dataset && v->dataset != dataset)

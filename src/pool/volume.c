@@ -1,14 +1,14 @@
 /*
  * Volumes as data: reads, writes, flushes, discards of any bytes.
  *
- * A read takes its records from the cache; those that are not there are fetched in one batch straight into the cache and
- * copied out once. A write copies into dirty records and returns. Records that it covers wholly need nothing from the disks;
- * others remember which of their sectors they have, and the rest is read only if it is still missing when the record
- * leaves, so a sequence of small writes reads nothing.
+ * A read takes its records from the cache; those that are not there are fetched in one batch straight into the cache
+ * and copied out once. A write copies into dirty records and returns. Records that it covers wholly need nothing from
+ * the disks; others remember which of their sectors they have, and the rest is read only if it is still missing when
+ * the record leaves, so a sequence of small writes reads nothing.
  *
- * A flush needs durable what was written to the volume since its last one. Up to 32 KiB of it goes as bytes into the log (one
- * write, one flush); more waits for a commit. Flushes of several threads may rely on each other: each waits for those that
- * began before it and took ranges along, and commits itself if one of them failed.
+ * A flush needs durable what was written to the volume since its last one. Up to 32 KiB of it goes as bytes into the
+ * log (one write, one flush); more waits for a commit. Flushes of several threads may rely on each other: each waits
+ * for those that began before it and took ranges along, and commits itself if one of them failed.
  */
 #include "record.h"
 
@@ -18,7 +18,7 @@
 #define READ_CHUNK_RECORDS 2048u
 #define LONG_BYTES (1u << 20)
 
-/* --- open and close ------------------------------------------------------------------------------------------------------------ */
+/* --- open and close -------------------------------------------------------------------------- */
 
 int volume_open(struct pool *p, const char *path, struct volume **ret_volume, struct error *err)
 {
@@ -87,12 +87,13 @@ void cache_counters(struct pool *p, struct pool_counters *ret)
 int volume_range_check(const struct volume *v, uint64_t offset, uint64_t length, const char *what, struct error *err)
 {
 	if (offset > v->size_bytes || length > v->size_bytes - offset)
-		return error_set(err, ERR_USAGE, "%s of %llu bytes at %llu: %s ends at %llu", what, (unsigned long long)length,
-			(unsigned long long)offset, v->path, (unsigned long long)v->size_bytes);
+		return error_set(err, ERR_USAGE, "%s of %llu bytes at %llu: %s ends at %llu", what,
+			(unsigned long long)length, (unsigned long long)offset, v->path,
+			(unsigned long long)v->size_bytes);
 	return 0;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static bool lacks_something(const struct record *r, const struct piece *at)
 {
@@ -115,7 +116,8 @@ static uint64_t missing_bytes(struct cache *c, struct volume *v, uint64_t offset
 }
 
 /* Holds all records of the range; those that must be fetched become items of the load. */
-static int hold_all(struct cache *c, struct volume *v, uint64_t offset, uint64_t length, struct load *l, unsigned *ret_held)
+static int hold_all(
+	struct cache *c, struct volume *v, uint64_t offset, uint64_t length, struct load *l, unsigned *ret_held)
 {
 	unsigned n = 0;
 
@@ -194,8 +196,8 @@ static void copy_out(struct volume *v, const struct load *l, uint64_t offset, ui
 }
 
 /* With the lock, which it lets go for the copy. */
-static int read_held(struct cache *c, struct volume *v, uint64_t offset, uint8_t *buffer, uint64_t length, struct load *l,
-	unsigned held, struct error *err)
+static int read_held(struct cache *c, struct volume *v, uint64_t offset, uint8_t *buffer, uint64_t length,
+	struct load *l, unsigned held, struct error *err)
 {
 	unsigned entered = 0;
 	uint64_t done = 0;
@@ -225,7 +227,8 @@ static int read_held(struct cache *c, struct volume *v, uint64_t offset, uint8_t
 static int read_chunk(struct volume *v, uint64_t offset, uint8_t *buffer, uint64_t length, struct error *err)
 {
 	struct cache *c = v->cache;
-	unsigned held = 0, records = (unsigned)(((offset + length - 1) >> v->record_shift) - (offset >> v->record_shift) + 1);
+	unsigned held = 0,
+		 records = (unsigned)(((offset + length - 1) >> v->record_shift) - (offset >> v->record_shift) + 1);
 	uint64_t missing;
 	int rc = 0;
 	os_scoped_lock(&c->lock);
@@ -275,7 +278,8 @@ int volume_read(struct volume *v, uint64_t offset, void *buffer, uint64_t length
 	if (rc || !length)
 		return rc;
 	os_mutex_lock(&c->lock);
-	prefetch_note(c, v, offset >> v->record_shift, (offset + length - 1 + v->record_bytes) >> v->record_shift, length);
+	prefetch_note(
+		c, v, offset >> v->record_shift, (offset + length - 1 + v->record_bytes) >> v->record_shift, length);
 	os_mutex_unlock(&c->lock);
 	for (uint64_t done = 0; !rc && done < length;) {
 		uint64_t n = min_of(length - done, chunk - ((offset + done) & (v->record_bytes - 1)));
@@ -286,7 +290,7 @@ int volume_read(struct volume *v, uint64_t offset, void *buffer, uint64_t length
 	return rc;
 }
 
-/* --- flush -------------------------------------------------------------------------------------------------------------------------- */
+/* --- flush ----------------------------------------------------------------------------------- */
 
 /* What the ranges need in the log, or 0 when they cannot go there: a record of them left already. */
 enum can_intend { INTEND_YES, INTEND_NO, INTEND_WAIT };
@@ -364,8 +368,7 @@ static void wait_for_earlier(struct cache *c, struct volume *v, uint64_t number)
 	for (;;) {
 		bool found = false;
 
-		list_for_each(&v->tickets, n)
-			found = found || container_of(n, struct ticket, link)->number < number;
+		list_for_each(&v->tickets, n) found = found || container_of(n, struct ticket, link)->number < number;
 		if (!found || c->stopping)
 			return;
 		os_cond_wait(&c->ready, &c->lock);

@@ -1,9 +1,10 @@
 /*
  * Discards: whole records become holes, parts of records zeros.
  *
- * There may be very many records in a range, so no record is touched that is neither here nor stored. What is here becomes a hole to
- * be, with the same way to the pool as other dirty records. What is stored is looked for in everything that may hold it (the
- * transactions, the deltas, the tree) and deleted in the open transaction, step by step.
+ * There may be very many records in a range, so no record is touched that is neither here nor stored. What is here
+ * becomes a hole to be, with the same way to the pool as other dirty records. What is stored is looked for in
+ * everything that may hold it (the transactions, the deltas, the tree) and deleted in the open transaction, step by
+ * step.
  */
 #include "record.h"
 
@@ -11,7 +12,7 @@
 
 #define DISCARD_KEYS 256u
 
-/* --- discard -------------------------------------------------------------------------------------------------------------------------- */
+/* --- discard --------------------------------------------------------------------------------- */
 
 /* Records that are here become holes to be; their bytes are gone at once. */
 static void discard_cached(struct cache *c, struct volume *v, uint64_t index)
@@ -220,11 +221,13 @@ int volume_discard(struct volume *v, uint64_t offset, uint64_t length, struct er
 	if (!rc)
 		rc = discard_part(v, offset, min_of(first << v->record_shift, end) - offset, err);
 	if (!rc && last < v->record_count)
-		rc = discard_part(v, max_of(last << v->record_shift, offset), end - max_of(last << v->record_shift, offset), err);
+		rc = discard_part(
+			v, max_of(last << v->record_shift, offset), end - max_of(last << v->record_shift, offset), err);
 	if (rc)
 		return rc;
 	if (first < last) {
-		/* Dirty ones first, so that none is written behind the deletes; clean ones that a reader brought in meanwhile after them. */
+		/* Dirty ones first, so that none is written behind the deletes; clean ones that a reader brought in
+		 * meanwhile after them. */
 		discard_all_cached(v, first, last);
 		rc = discard_stored(v, first, last, err);
 		discard_all_cached(v, first, last);

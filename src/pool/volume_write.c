@@ -1,8 +1,8 @@
 /*
  * Writes to volumes: room, space, and one record after the other.
  *
- * Space is promised when a write is taken, not when it leaves. On a full pool discards, and writes over what no snapshot holds,
- * still go on (POOL-9): they free what they replace.
+ * Space is promised when a write is taken, not when it leaves. On a full pool discards, and writes over what no
+ * snapshot holds, still go on (POOL-9): they free what they replace.
  */
 #include "record.h"
 
@@ -12,12 +12,12 @@
 #define DELAY_NS_MAX UINT64_C(100000000)
 #define SPACE_RETRY_NS UINT64_C(1000000000)
 
-/* --- room and space for writes ---------------------------------------------------------------------------------------------------- */
+/* --- room and space for writes --------------------------------------------------------------- */
 
-struct writer { /* one call */
+struct writer {                  /* one call */
 	uint64_t promised_bytes; /* of the promise, not yet given to a record */
 	uint64_t delay_ns;
-	bool only_over;          /* the pool is full: over what is there */
+	bool only_over; /* the pool is full: over what is there */
 	bool replay, sync_always;
 };
 
@@ -32,8 +32,8 @@ int volume_writable(struct volume *v, struct dataset **ret, struct error *err)
 	if (!*ret || (*ret)->destroyed)
 		return error_set(err, ERR_NOT_FOUND, "%s was destroyed", v->path);
 	if (v->read_only || (*ret)->read_only)
-		return error_set(err, ERR_READ_ONLY, "%s is %s", v->path,
-			v->read_only ? "a snapshot" : "set to be read only");
+		return error_set(
+			err, ERR_READ_ONLY, "%s is %s", v->path, v->read_only ? "a snapshot" : "set to be read only");
 	return 0;
 }
 
@@ -139,11 +139,12 @@ static int may_replace(struct volume *v, uint64_t index, struct error *err)
 	return 0;
 }
 
-/* Dirty bytes are bounded. Beyond 60 % of the cap a writer is delayed by what its bytes take the disks, times x / (1 - x), where x goes
- * from 0 there to 1 at the cap: so at half of the way it is as fast as they are. */
+/* Dirty bytes are bounded. Beyond 60 % of the cap a writer is delayed by what its bytes take the disks, times x / (1 -
+ * x), where x goes from 0 there to 1 at the cap: so at half of the way it is as fast as they are. */
 static void delay_note(struct cache *c, struct writer *w, uint64_t bytes)
 {
-	double low = 0.6 * (double)c->dirty_cap_bytes, x = ((double)c->dirty_bytes - low) / (0.4 * (double)c->dirty_cap_bytes);
+	double low = 0.6 * (double)c->dirty_cap_bytes,
+	       x = ((double)c->dirty_bytes - low) / (0.4 * (double)c->dirty_cap_bytes);
 
 	if (w->replay || x <= 0 || c->drain_bytes_per_ns <= 0)
 		return;
@@ -168,7 +169,7 @@ static int dirty_room(struct cache *c, const struct writer *w, uint64_t bytes, b
 	return 0;
 }
 
-/* --- one record is written ------------------------------------------------------------------------------------------------------------ */
+/* --- one record is written ------------------------------------------------------------------- */
 
 struct grant { /* a record that is ours to write */
 	struct record *record;
@@ -215,7 +216,8 @@ static bool edge_is_missing(const struct record *r, uint32_t at, uint32_t limit)
 	return at % SECTOR_BYTES && at != limit && (!r || (r->valid && !record_has(r, at, at + 1)));
 }
 
-static int grant_new(struct cache *c, struct volume *v, const struct piece *at, bool whole, struct writer *w, struct grant *g)
+static int grant_new(
+	struct cache *c, struct volume *v, const struct piece *at, bool whole, struct writer *w, struct grant *g)
 {
 	uint8_t *bytes = cache_buffer(c, v->record_bytes);
 	uint64_t *map = whole ? NULL : valid_map_get(c);
@@ -238,8 +240,8 @@ static int grant_new(struct cache *c, struct volume *v, const struct piece *at, 
 	return 0;
 }
 
-/* A record that is here: its bytes may be needed (not when all of them are overwritten), may be on their way to the disks (then they
- * stay where they are and the new ones get a buffer), or may be a hole to be. */
+/* A record that is here: its bytes may be needed (not when all of them are overwritten), may be on their way to the
+ * disks (then they stay where they are and the new ones get a buffer), or may be a hole to be. */
 static int grant_present(struct cache *c, struct record *r, bool whole, struct writer *w, struct grant *g)
 {
 	struct volume *v = r->volume;
@@ -286,7 +288,8 @@ void record_wait(struct cache *c, struct record *r)
 	record_unref(c, r);
 }
 
-/* A record of which nothing is known but that it will be written: dirty without a valid sector, so that it can be filled. */
+/* A record of which nothing is known but that it will be written: dirty without a valid sector, so that it can be
+ * filled. */
 static int plant_partial(struct cache *c, struct volume *v, const struct piece *at, struct writer *w)
 {
 	struct grant g;
@@ -301,7 +304,8 @@ static int plant_partial(struct cache *c, struct volume *v, const struct piece *
 }
 
 /* With the lock, which it may let go. The record is ours alone afterwards. */
-static int write_enter(struct cache *c, struct volume *v, const struct piece *at, struct writer *w, struct grant *g, struct error *err)
+static int write_enter(
+	struct cache *c, struct volume *v, const struct piece *at, struct writer *w, struct grant *g, struct error *err)
 {
 	uint32_t limit = record_limit(v, at->index);
 	bool whole = at->from == 0 && at->to == limit, again;
@@ -319,7 +323,8 @@ static int write_enter(struct cache *c, struct volume *v, const struct piece *at
 			continue;
 		}
 		/* Room for the record, and for its old bytes if these are on their way. */
-		rc = dirty_room(c, w, r && r->state == RECORD_DIRTY && !r->spilling && r->bytes ? 0 : v->record_bytes, &again, err);
+		rc = dirty_room(c, w, r && r->state == RECORD_DIRTY && !r->spilling && r->bytes ? 0 : v->record_bytes,
+			&again, err);
 		if (rc)
 			return rc;
 		if (again)
@@ -334,7 +339,8 @@ static int write_enter(struct cache *c, struct volume *v, const struct piece *at
 			rc = rc ? rc : cache_fill_one(c, v, at->index, err);
 			os_mutex_lock(&c->lock);
 			if (rc)
-				return error_set(err, rc, "%s record %llu cannot be completed", v->path, (unsigned long long)at->index);
+				return error_set(err, rc, "%s record %llu cannot be completed", v->path,
+					(unsigned long long)at->index);
 			continue;
 		}
 		rc = r ? grant_present(c, r, whole, w, g) : grant_new(c, v, at, whole, w, g);
@@ -423,7 +429,8 @@ static void delay_pay(struct writer *w)
 }
 
 /* `from` NULL: zeros. */
-static int write_records(struct volume *v, uint64_t offset, const uint8_t *from, uint64_t length, struct writer *w, struct error *err)
+static int write_records(
+	struct volume *v, uint64_t offset, const uint8_t *from, uint64_t length, struct writer *w, struct error *err)
 {
 	struct cache *c = v->cache;
 	int rc = 0;
@@ -478,7 +485,8 @@ static void write_end(struct volume *v, struct writer *w)
 	volume_commit_due(v);
 }
 
-int volume_put(struct volume *v, uint64_t offset, const void *buffer, uint64_t length, bool *ret_sync, struct error *err)
+int volume_put(
+	struct volume *v, uint64_t offset, const void *buffer, uint64_t length, bool *ret_sync, struct error *err)
 {
 	struct writer w = {0};
 	int rc = write_begin(v, offset, length, &w, err);
@@ -515,9 +523,11 @@ int volume_replay_intent(struct pool *p, const uint8_t *payload, uint32_t bytes,
 	os_mutex_unlock(&p->lock);
 	if (!v)
 		return err ? err->code : 0;
-	if (index >= v->record_count || offset > v->record_bytes || bytes - 24 > record_limit(v, index) - min_of(offset, (uint64_t)record_limit(v, index)))
-		return error_set(err, ERR_CORRUPT, "an intent in the log for %s: %u bytes at %llu of record %llu are outside", v->path,
-			bytes - 24, (unsigned long long)offset, (unsigned long long)index);
+	if (index >= v->record_count || offset > v->record_bytes ||
+		bytes - 24 > record_limit(v, index) - min_of(offset, (uint64_t)record_limit(v, index)))
+		return error_set(err, ERR_CORRUPT,
+			"an intent in the log for %s: %u bytes at %llu of record %llu are outside", v->path, bytes - 24,
+			(unsigned long long)offset, (unsigned long long)index);
 	int rc = write_records(v, (index << v->record_shift) + offset, payload + 24, bytes - 24, &w, err);
 	write_end(v, &w);
 	return rc;

@@ -30,7 +30,11 @@ void mock_volume(unsigned i, uint64_t bytes, uint32_t record_bytes)
 {
 	struct dataset *d = &mock.datasets[i];
 
-	*d = (struct dataset){.id = 16 + i, .root = {.kind = BP_NODE}, .type = DATASET_VOLUME, .volume_bytes = bytes, .record_bytes = record_bytes};
+	*d = (struct dataset){.id = 16 + i,
+		.root = {.kind = BP_NODE},
+		.type = DATASET_VOLUME,
+		.volume_bytes = bytes,
+		.record_bytes = record_bytes};
 	snprintf(d->name, sizeof d->name, "v%u", i);
 }
 
@@ -93,7 +97,7 @@ void mock_close(void)
 	os_mutex_destroy(&mock.pool.lock);
 }
 
-/* --- catalog, transactions, commits ---------------------------------------------------------------------------------------- */
+/* --- catalog, transactions, commits ---------------------------------------------------------- */
 
 struct dataset *dataset_by_id(struct pool *p, uint64_t id)
 {
@@ -117,8 +121,8 @@ void transaction_leave(struct pool *p, struct transaction *t)
 	t->inside--;
 	os_cond_broadcast(&p->changed);
 }
-int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value, uint32_t bytes,
-		    struct error *err)
+int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value,
+	uint32_t bytes, struct error *err)
 {
 	struct mock_value *v = &mock.now->at[dataset - 16][key.a];
 
@@ -132,14 +136,13 @@ int transaction_wait_room(struct pool *p, struct error *err)
 {
 	return 0;
 }
-void commit_due(struct pool *p)
-{
-}
+void commit_due(struct pool *p) {}
 int pool_refuses(struct pool *p, struct error *err)
 {
 	return 0;
 }
-int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes, struct error *err)
+int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes,
+	struct error *err)
 {
 	os_scoped_lock(&p->lock);
 	const struct mock_value *v = &mock.now->at[dataset - 16][key.a];
@@ -204,25 +207,21 @@ uint64_t reader_enter(struct pool *p)
 {
 	return 0;
 }
-void reader_leave(struct pool *p, uint64_t pin)
-{
-}
+void reader_leave(struct pool *p, uint64_t pin) {}
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes)
 {
 	uint64_t promised = spill_promised_bytes(p);
 
 	return mock.available_bytes > promised ? mock.available_bytes - promised : 0;
 }
-void node_cache_drop(struct pool *p)
-{
-}
+void node_cache_drop(struct pool *p) {}
 /* The mock has one layer, played as the tree. */
 const struct delta_entry *delta_at_or_after(const struct delta *d, uint64_t tree, struct key key)
 {
 	return NULL;
 }
 int tree_walk(struct pool *p, const struct bp *root, uint64_t tree, struct key from,
-	      bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err)
+	bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err)
 {
 	for (uint64_t i = from.a; i < MOCK_RECORDS; i++) {
 		os_mutex_lock(&p->lock);
@@ -234,7 +233,7 @@ int tree_walk(struct pool *p, const struct bp *root, uint64_t tree, struct key f
 	return 0;
 }
 
-/* --- stripes ------------------------------------------------------------------------------------------------------------------- */
+/* --- stripes --------------------------------------------------------------------------------- */
 
 static int block_add(const void *data, uint32_t bytes)
 {
@@ -249,7 +248,8 @@ static int block_add(const void *data, uint32_t bytes)
 	return (int)mock.block_count++;
 }
 
-int stripes_write(struct pool *p, struct transaction *t, struct stored_record **records, unsigned count, bool reserve, struct error *err)
+int stripes_write(struct pool *p, struct transaction *t, struct stored_record **records, unsigned count, bool reserve,
+	struct error *err)
 {
 	uint64_t bytes = 0;
 
@@ -289,7 +289,8 @@ void stripes_read(struct pool *p, struct record_read *reads, unsigned count, boo
 	mock.records_read += count;
 	mock.reads_sequential += sequential;
 	for (unsigned i = 0; i < count; i++) {
-		sp_assert(reads[i].bp.run < mock.block_count && mock.block_bytes[reads[i].bp.run] == reads[i].bp.physical_bytes);
+		sp_assert(reads[i].bp.run < mock.block_count &&
+			  mock.block_bytes[reads[i].bp.run] == reads[i].bp.physical_bytes);
 		memcpy(reads[i].buffer, mock.blocks[reads[i].bp.run], reads[i].bp.physical_bytes);
 		reads[i].status = fails ? error_set(&reads[i].error, ERR_LOST, "the mock lost it") : 0;
 	}

@@ -1,6 +1,6 @@
 /*
- * What lies below the records, played in memory: stripes with delays and failures, transactions, a log of intents, power cuts.
- * Linked with volume.c, cache.c, spill.c, prefetch.c, buffers.c instead of the rest of the pool.
+ * What lies below the records, played in memory: stripes with delays and failures, transactions, a log of intents,
+ * power cuts. Linked with volume.c, cache.c, spill.c, prefetch.c, buffers.c instead of the rest of the pool.
  */
 #ifndef MOCK_STORE_H
 #define MOCK_STORE_H
@@ -30,7 +30,7 @@ struct mock {
 		uint64_t commit;
 		size_t bytes;
 		uint8_t *entries;
-	} *intents;
+	} * intents;
 	unsigned intent_count;
 	struct random random;
 	bool committing;
@@ -47,8 +47,8 @@ struct mock {
 extern struct mock mock;
 void mock_open(uint64_t seed, uint64_t cache_bytes, uint64_t dirty_bytes);
 void mock_volume(unsigned i, uint64_t bytes, uint32_t record_bytes); /* dataset 16 + i, path "tank/v" + i */
-void mock_start(void);  /* the cache */
-void mock_crash(void);  /* what is durable stays, intents are replayed */
+void mock_start(void);                                               /* the cache */
+void mock_crash(void);                                               /* what is durable stays, intents are replayed */
 void mock_close(void);
 
 #endif

@@ -153,8 +153,9 @@ static int sequential(void *arg)
 	}
 	cache_counters(&mock.pool, &k);
 	double ms = (double)(os_now_ns() - began) / 1e6;
-	print_message("256 reads of 20 ms and 1 ms of thought between: %.0f ms, %llu MiB read ahead, %llu MiB of it used\n", ms,
-		(unsigned long long)k.prefetch_bytes / MIB, (unsigned long long)k.prefetch_hit_bytes / MIB);
+	print_message(
+		"256 reads of 20 ms and 1 ms of thought between: %.0f ms, %llu MiB read ahead, %llu MiB of it used\n",
+		ms, (unsigned long long)k.prefetch_bytes / MIB, (unsigned long long)k.prefetch_hit_bytes / MIB);
 	assert_true(ms < 700);
 	assert_true(k.prefetch_bytes > 60 * (uint64_t)MIB && k.prefetch_bytes <= 64 * (uint64_t)MIB);
 	assert_int_equal(k.prefetch_bytes, k.prefetch_hit_bytes);
@@ -214,7 +215,7 @@ static void test_random_readers_cause_no_read_ahead(void **state)
 	in_simulation(1, random_reads);
 }
 
-/* --- one read for many ------------------------------------------------------------------------------------------------------ */
+/* --- one read for many ----------------------------------------------------------------------- */
 
 static void reader_run(void *arg)
 {

@@ -1,5 +1,6 @@
 /*
- * Volumes over a played store: every byte read is the one written last, and after a power cut what was flushed is there.
+ * Volumes over a played store: every byte read is the one written last, and after a power cut what was flushed is
+ * there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static unsigned seeds(unsigned otherwise)
 	return text ? (unsigned)atoi(text) : otherwise;
 }
 
-/* --- against a model, with power cuts ---------------------------------------------------------------------------------------- */
+/* --- against a model, with power cuts -------------------------------------------------------- */
 
 #define AFTER_MAX 4096u
 struct model {
@@ -117,8 +118,8 @@ static void check_all(struct volume *v, struct model *m, uint8_t *buffer, bool a
 		bool good = after_crash ? may_be(m, i, buffer[i]) : buffer[i] == m->now[i];
 
 		if (!good)
-			print_message("byte %llu is %u, should be %u (flushed %u)\n", (unsigned long long)i, buffer[i], m->now[i],
-				m->flushed[i]);
+			print_message("byte %llu is %u, should be %u (flushed %u)\n", (unsigned long long)i, buffer[i],
+				m->now[i], m->flushed[i]);
 		assert_true(good);
 	}
 }
@@ -214,7 +215,8 @@ static void test_reads_what_was_written_and_flushed(void **state)
 		uint32_t record = records[i % 4];
 		struct random_case c = {.seed = 1 + i,
 			.record_bytes = record,
-			.bytes = min_of((uint64_t)record * (8 + i % 20) - (i % 3 ? i % 5 * 777 : 0), (uint64_t)4 * MIB + i * 512),
+			.bytes = min_of((uint64_t)record * (8 + i % 20) - (i % 3 ? i % 5 * 777 : 0),
+				(uint64_t)4 * MIB + i * 512),
 			.compression = i / 4 % 2 ? COMPRESS_LZ4 : COMPRESS_OFF,
 			.operations = 120};
 
@@ -222,7 +224,7 @@ static void test_reads_what_was_written_and_flushed(void **state)
 	}
 }
 
-/* --- named claims ---------------------------------------------------------------------------------------------------------------- */
+/* --- named claims ---------------------------------------------------------------------------- */
 
 static void fill_pattern(uint8_t *buffer, uint64_t bytes, uint64_t seed)
 {
@@ -484,8 +486,10 @@ static int slow_disks(void *arg)
 	}
 	assert_int_equal(volume_flush(v, &err), 0);
 	double mib_per_s = 200e9 / (double)os_now_ns();
-	print_message("%.1f MiB/s of 100, longest write %.1f ms, %u batches at once, %llu of %llu batches not whole stripes\n", mib_per_s,
-		(double)longest / 1e6, mock.writing_max, (unsigned long long)mock.short_batches, (unsigned long long)mock.batches);
+	print_message("%.1f MiB/s of 100, longest write %.1f ms, %u batches at once, %llu of %llu batches not whole "
+		      "stripes\n",
+		mib_per_s, (double)longest / 1e6, mock.writing_max, (unsigned long long)mock.short_batches,
+		(unsigned long long)mock.batches);
 	assert_true(mib_per_s > 90);
 	assert_true(longest < 100000000); /* no writer stands while a cap empties (160 ms) */
 	assert_int_equal(mock.writing_max, 2);
@@ -501,7 +505,7 @@ static void test_writers_are_slowed_smoothly_to_what_disks_take(void **state)
 	in_simulation(1, slow_disks, NULL);
 }
 
-/* --- threads in the real world ---------------------------------------------------------------------------------------------------------- */
+/* --- threads in the real world --------------------------------------------------------------- */
 
 #define THREADS 4u
 #define SLICE 5120u /* not a multiple of anything: records are shared */
@@ -563,7 +567,8 @@ static void run_workers(unsigned rounds)
 	mock_start();
 	struct volume *v = opened(0);
 	for (unsigned i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){.v = v, .number = i, .slices = 6 * MIB / SLICE / THREADS, .rounds = rounds};
+		workers[i] =
+			(struct worker){.v = v, .number = i, .slices = 6 * MIB / SLICE / THREADS, .rounds = rounds};
 		assert_int_equal(os_thread_create(&workers[i].thread, "worker", worker_run, &workers[i], &err), 0);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
