@@ -1,5 +1,5 @@
 /*
- * libspindle: the public library, a thin layer over disk and array.
+ * libspindle: the public library, a thin layer over disk, array and pool (pool.c).
  *
  * Nothing is decided here. Handles wrap what lies below, errors are copied out, names become numbers. A disk handle
  * either owns its disk (spindle_disk_open) or borrows one (spindle_disk_wrap, for the programs of this project).
@@ -8,12 +8,8 @@
 #include <string.h>
 
 #include "array.h"
-#include "spindle_disk.h"
+#include "internal.h"
 
-struct spindle_disk {
-	struct disk *disk;
-	bool owned;
-};
 struct spindle_array {
 	struct array *array;
 	struct os_mutex lock; /* of the status object */
@@ -28,7 +24,7 @@ const char *spindle_version(void)
 	return SPINDLE_VERSION;
 }
 
-static int give(int rc, const struct error *err, struct spindle_error *ret)
+int spindle__give(int rc, const struct error *err, struct spindle_error *ret)
 {
 	if (rc && ret) {
 		ret->code = rc;
@@ -86,7 +82,7 @@ int spindle_disk_open(const char *spec, unsigned flags, struct spindle_disk **re
 {
 	struct error err = ERROR_INIT;
 
-	return give(disk_open_one(spec, flags, ret_disk, &err), &err, ret_err);
+	return spindle__give(disk_open_one(spec, flags, ret_disk, &err), &err, ret_err);
 }
 
 void spindle_disk_close(struct spindle_disk *disk)
@@ -94,10 +90,11 @@ void spindle_disk_close(struct spindle_disk *disk)
 	spindle_disk_unwrap(disk);
 }
 
-static int disks_of(struct spindle_disk *const *handles, unsigned count, struct disk **ret, struct error *err)
+int spindle__disks(const char *what, unsigned most, struct spindle_disk *const *handles, unsigned count,
+	struct disk **ret, struct error *err)
 {
-	if (count == 0 || count > LAYOUT_DISKS_MAX)
-		return error_set(err, ERR_USAGE, "an array has 1 to %u disks, got %u", LAYOUT_DISKS_MAX, count);
+	if (count == 0 || count > most)
+		return error_set(err, ERR_USAGE, "%s has 1 to %u disks, got %u", what, most, count);
 	for (unsigned i = 0; i < count; i++)
 		ret[i] = handles[i]->disk;
 	return 0;
@@ -133,10 +130,10 @@ int spindle_array_create(const struct spindle_array_options *options, struct spi
 	if (!rc && options->rotation)
 		rc = layout_rotation_parse(options->rotation, &o.rotation, &err);
 	if (!rc)
-		rc = disks_of(disks, disk_count, list, &err);
+		rc = spindle__disks("an array", LAYOUT_DISKS_MAX, disks, disk_count, list, &err);
 	if (!rc)
 		rc = array_create(&o, list, disk_count, &err);
-	return give(rc, &err, ret_err);
+	return spindle__give(rc, &err, ret_err);
 }
 
 int spindle_array_open(const char *name, struct spindle_disk *const *disks, unsigned disk_count, unsigned flags,
@@ -154,12 +151,12 @@ int spindle_array_open(const char *name, struct spindle_disk *const *disks, unsi
 	if (!rc && flags & ~SPINDLE_READ_ONLY)
 		rc = error_set(&err, ERR_USAGE, "flags %#x are not known", flags);
 	if (!rc)
-		rc = disks_of(disks, disk_count, list, &err);
+		rc = spindle__disks("an array", LAYOUT_DISKS_MAX, disks, disk_count, list, &err);
 	if (!rc)
 		rc = array_open(&h->array, &o, list, disk_count, &err);
 	if (rc) {
 		free(h);
-		return give(rc, &err, ret_err);
+		return spindle__give(rc, &err, ret_err);
 	}
 	os_mutex_init(&h->lock);
 	*ret_array = h;
@@ -175,7 +172,7 @@ int spindle_array_close(struct spindle_array *array, struct spindle_error *ret_e
 	int rc = array_close(array->array, &err);
 	os_mutex_destroy(&array->lock);
 	free(array);
-	return give(rc, &err, ret_err);
+	return spindle__give(rc, &err, ret_err);
 }
 
 uint64_t spindle_array_size(const struct spindle_array *array)
@@ -193,7 +190,7 @@ int spindle_array_read(
 	struct error err;
 
 	err.code = 0;
-	return give(array_read(array->array, offset, buffer, length, &err), &err, ret_err);
+	return spindle__give(array_read(array->array, offset, buffer, length, &err), &err, ret_err);
 }
 
 int spindle_array_write(struct spindle_array *array, uint64_t offset, const void *buffer, uint64_t length,
@@ -202,14 +199,14 @@ int spindle_array_write(struct spindle_array *array, uint64_t offset, const void
 	struct error err;
 
 	err.code = 0;
-	return give(array_write(array->array, offset, buffer, length, &err), &err, ret_err);
+	return spindle__give(array_write(array->array, offset, buffer, length, &err), &err, ret_err);
 }
 
 int spindle_array_flush(struct spindle_array *array, struct spindle_error *ret_err)
 {
 	struct error err = ERROR_INIT;
 
-	return give(array_flush(array->array, &err), &err, ret_err);
+	return spindle__give(array_flush(array->array, &err), &err, ret_err);
 }
 
 void spindle_array_drop_cache(struct spindle_array *array)

@@ -92,6 +92,69 @@ static void test_there_and_back(void **state)
 	free(in);
 }
 
+static void test_pool_there_and_back(void **state)
+{
+	struct bench *b = *state;
+	struct spindle_error err = {0};
+	struct spindle_pool *pool;
+	struct spindle_volume *v;
+	struct spindle_pool_info info;
+	struct spindle_pool_group group = {"parity1", DISKS};
+	struct spindle_pool_open_options small = {.cache_bytes = 8 << 20, .dirty_bytes = 4 << 20};
+	static const char *const properties[] = {"compression=lz4", NULL};
+	uint8_t *out = malloc(3 << 20), *in = malloc((3 << 20) + 1);
+
+	for (uint32_t i = 0, x = 1; i < 3 << 20; i++) {
+		x = x * 1664525 + 1013904223;
+		out[i] = i % 65536 < 30000 ? 'a' : (uint8_t)(x >> 24); /* compresses, but not to nothing */
+	}
+	must(spindle_pool_create(&(struct spindle_pool_options){.name = "tank", .groups = &group, .group_count = 1},
+		     b->disks, DISKS, &err),
+		&err);
+	must(spindle_pool_open("tank", b->disks, DISKS, &small, &pool, &err), &err);
+	must(spindle_volume_create(pool, "tank/v", 16 << 20, 65536, properties, &err), &err);
+	assert_int_not_equal(spindle_volume_create(pool, "tank/v", 16 << 20, 65536, NULL, &err), 0);
+	memset(&err, 0, sizeof err);
+	must(spindle_volume_open(pool, "tank/v", &v, &err), &err);
+	assert_int_equal(spindle_volume_size(v), 16 << 20);
+	assert_int_equal(spindle_volume_record(v), 65536);
+	must(spindle_volume_write(v, 12345, out, 3 << 20, &err), &err); /* any bytes */
+	must(spindle_volume_flush(v, &err), &err);
+	must(spindle_volume_discard(v, 12345 + 100000, 200000, &err), &err);
+	memset(out + 100000, 0, 200000);
+	spindle_pool_drop_cache(pool);
+	must(spindle_volume_read(v, 12345, in + 1, 3 << 20, &err), &err);
+	assert_memory_equal(in + 1, out, 3 << 20);
+	spindle_pool_info(pool, &info);
+	assert_string_equal(info.name, "tank");
+	assert_string_equal(info.state, "online");
+	assert_int_equal(info.disks_online, DISKS);
+	assert_int_equal(info.failures_left, 1);
+	assert_true(info.used > 0 && info.used + info.available <= info.size);
+	spindle_volume_close(v);
+	must(spindle_pool_close(pool, &err), &err);
+	/* One disk less. */
+	must(spindle_pool_open(NULL, b->disks + 1, DISKS - 1, NULL, &pool, &err), &err);
+	must(spindle_volume_open(pool, "tank/v", &v, &err), &err);
+	must(spindle_volume_read(v, 12345, in + 1, 3 << 20, &err), &err);
+	assert_memory_equal(in + 1, out, 3 << 20);
+	spindle_pool_info(pool, &info);
+	assert_string_equal(info.state, "degraded");
+	assert_int_equal(info.failures_left, 0);
+	spindle_volume_close(v);
+	must(spindle_pool_export(pool, &err), &err);
+	must(spindle_pool_close(NULL, &err), &err);
+	spindle_volume_close(NULL);
+	group.kind = "parity9";
+	assert_int_not_equal(
+		spindle_pool_create(&(struct spindle_pool_options){.name = "tank", .groups = &group, .group_count = 1},
+			b->disks, DISKS, &err),
+		0);
+	assert_non_null(strstr(err.text, "parity9"));
+	free(out);
+	free(in);
+}
+
 struct refusal {
 	struct spindle_array_options options;
 	unsigned disks;
@@ -181,6 +244,7 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_there_and_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pool_there_and_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown)};
 
