@@ -465,6 +465,7 @@ int pool_snapshot_create(struct pool *p, const char *path_at_name, bool recursiv
 	if (!code) {
 		os_scoped_lock(&p->lock);
 		code = catalog_writable(p, err);
+		code = code ? code : transaction_settle(p, err);
 		code = code ? code : catalog_split(p, path_at_name, true, &of, name, err);
 		if (code)
 			return code;
@@ -552,8 +553,9 @@ int pool_snapshot_rollback(struct pool *p, const char *path_at_name, bool destro
 		set_forget(p, &newer);
 		cache_forget(p, head);
 		os_scoped_lock(&p->lock);
+		code = transaction_settle(p, err);
 		s = catalog_find(p, snapshot);
-		if (!s || s->leaving || s->d.destroyed || !catalog_find(p, head))
+		if (!code && (!s || s->leaving || s->d.destroyed || !catalog_find(p, head)))
 			code = error_set(err, ERR_NOT_FOUND, "'%s' was destroyed meanwhile", path_at_name);
 		if (code)
 			set_leave(&newer, false);

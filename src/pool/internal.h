@@ -302,6 +302,9 @@ int transaction_append(struct pool *p, struct transaction *t, enum log_type type
 		       struct error *err);
 /* Before new dirty data is taken in, without locks: waits while the log has no room for it; fails when the pool is suspended. */
 int transaction_wait_room(struct pool *p, struct error *err);
+/* With the lock, which is let go meanwhile: waits while the dirty records of a commit leave. What is said of all data that was
+ * written before (a snapshot) must not join a commit that has passed some of it already. */
+int transaction_settle(struct pool *p, struct error *err);
 void commit_due(struct pool *p); /* with the lock: something became dirty, the timer may run */
 /* The value of a key as of now: open transaction, committing one, committed, frozen, tree. */
 /* Without the lock, between reader_enter and reader_leave. */
