@@ -13,7 +13,7 @@ struct entry {
 };
 struct writing {
 	uint64_t begin, end;
-	bool good;
+	bool good, zeros;
 };
 struct model {
 	uint64_t sectors, clock, durable;
@@ -77,6 +77,14 @@ uint32_t model_write_begin(struct model *m, uint64_t first, uint64_t count)
 	return version;
 }
 
+uint32_t model_zero_begin(struct model *m, uint64_t first, uint64_t count)
+{
+	uint32_t version = model_write_begin(m, first, count);
+
+	m->writings[version].zeros = true;
+	return version;
+}
+
 void model_write_end(struct model *m, uint32_t version, bool good)
 {
 	m->writings[version].end = ++m->clock;
@@ -109,12 +117,19 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+static bool compressible;
+
+void model_set_compressible(bool on)
+{
+	compressible = on;
+}
+
 static void stamp(uint64_t *words, uint64_t sector, uint32_t version)
 {
 	uint64_t name = (uint64_t)version << 32 | sector;
 	words[0] = name ^ STAMP;
 	for (unsigned i = 1; i < WORDS; i++)
-		words[i] = mix(name * 0x9e3779b97f4a7c15u + i);
+		words[i] = mix(name * 0x9e3779b97f4a7c15u + (compressible ? i % 8 : i));
 }
 
 void model_fill(void *buffer, uint64_t first, uint64_t count, uint32_t version)
@@ -179,9 +194,14 @@ bool model_is_legal(const struct model *m, uint64_t sector, struct model_value v
 		return true;
 	if (before == 0 && base_allows(m, c, v))
 		return true;
-	for (uint32_t e = c->chain; e && v.kind == MODEL_VERSION; e = m->entries[e].next)
-		if (m->entries[e].version == v.value)
-			return m->writings[v.value].end >= before;
+	for (uint32_t e = c->chain; e; e = m->entries[e].next) {
+		const struct writing *w = &m->writings[m->entries[e].version];
+
+		if (v.kind == MODEL_VERSION && m->entries[e].version == v.value)
+			return !w->zeros && w->end >= before;
+		if (v.kind == MODEL_ZERO && w->zeros && w->end >= before)
+			return true;
+	}
 	return false;
 }
 

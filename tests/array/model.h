@@ -28,9 +28,12 @@ struct model *model_make(uint64_t sectors, bool anything_at_first);
 void model_free(struct model *m);
 
 uint32_t model_write_begin(struct model *m, uint64_t first, uint64_t count); /* the version */
+uint32_t model_zero_begin(struct model *m, uint64_t first, uint64_t count); /* the same, of zeros: a discard */
 void model_write_end(struct model *m, uint32_t version, bool good);
 uint64_t model_begin(struct model *m); /* of a read or a flush: the time */
 void model_flush_end(struct model *m, uint64_t began, bool good);
+/* From here on sectors repeat themselves, so that compression finds something. One process, one kind. */
+void model_set_compressible(bool on);
 void model_fill(void *buffer, uint64_t first, uint64_t count, uint32_t version);
 
 /* What is in these bytes of this sector. */
