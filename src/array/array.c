@@ -59,7 +59,7 @@
 
 void array_tuning_init(struct array_tuning *t)
 {
-	*t = (struct array_tuning){.buffer_bytes = 64 * MIB, .buffer_age_ns = 1000000000, .writers = 4};
+	*t = (struct array_tuning){.buffer_age_ns = 1000000000};
 }
 
 void array_open_options_init(struct array_open_options *o)
@@ -626,7 +626,11 @@ int array__labels_store(struct array *a, bool all, struct error *err)
 
 int array__threads_start(struct array *a, struct error *err)
 {
-	unsigned count = a->read_only ? 0 : max_of(1u, min_of(a->tuning.writers, (unsigned)WRITERS_MAX));
+	unsigned fair = min_of(max_of(a->member_count / DISKS_OF_WRITER, (unsigned)WRITERS_LEAST), (unsigned)WRITERS_MAX);
+	unsigned count = a->tuning.writers ? min_of(a->tuning.writers, (unsigned)WRITERS_MAX) : fair;
+
+	if (a->read_only)
+		count = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		int rc = writer__open(a, &a->writers[i], err);

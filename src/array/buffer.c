@@ -18,8 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define BUFFER_SHARE 64u
+#define BUFFER_SHARE 32u
 #define BUFFER_BYTES_LEAST (8 * MIB)
+#define BYTES_A_DISK (4 * MIB)
+#define BUFFER_BYTES_MIN (64 * MIB)
+#define BUFFER_BYTES_MAX (256 * MIB)
+#define TWO_ROWS_MAX (128 * MIB)
 #define ROW_SLOTS_BYTES_MAX (16u << 20)
 #define COPY_UNDER_LOCK_BYTES (32u << 10)
 #define SMALL_POOL_BYTES (16u << 20) /* below, pages are touched as they are used */
@@ -29,14 +33,20 @@ static unsigned hash_of(const struct array *a, uint64_t row)
 	return (unsigned)(row * 0x9e3779b97f4a7c15u >> 40) & a->hash_mask;
 }
 
+/*
+ * Enough for all disks to be busy while as much again comes in. A buffer that holds much of a small array would make a
+ * cache of it and tell nothing of its disks. A row becomes full only if there is room for all of it, beside the one that
+ * is being written; where two rows are more than TWO_ROWS_MAX, rows are written by parts.
+ */
 static uint64_t pool_bytes(const struct array *a)
 {
-	/* A buffer that holds much of a small array would make a cache of it and tell nothing of its disks. */
+	uint64_t by_disks = min_of(max_of(a->member_count * BYTES_A_DISK, BUFFER_BYTES_MIN), BUFFER_BYTES_MAX);
+	uint64_t want = a->tuning.buffer_bytes ? a->tuning.buffer_bytes : by_disks;
 	uint64_t fair = max_of(a->size_bytes / BUFFER_SHARE, BUFFER_BYTES_LEAST);
-	uint64_t want = max_of(min_of(a->tuning.buffer_bytes, fair), (uint64_t)8 * a->slot_bytes);
-	uint64_t all = round_up_u64(a->size_bytes, a->slot_bytes);
+	uint64_t two_rows = 2 * a->row_bytes <= TWO_ROWS_MAX ? 2 * a->row_bytes : 0;
 
-	return round_down_u64(min_of(want, all), a->slot_bytes);
+	want = max_of(min_of(want, fair), max_of((uint64_t)8 * a->slot_bytes, a->layout.parity ? two_rows : 0));
+	return round_down_u64(min_of(want, round_up_u64(a->size_bytes, a->slot_bytes)), a->slot_bytes);
 }
 
 int buffer__open(struct array *a, struct error *err)

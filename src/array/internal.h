@@ -289,7 +289,9 @@ struct writer {
 	struct io *io;
 	struct batch *batch;
 };
+#define WRITERS_LEAST 4
 #define WRITERS_MAX 16
+#define DISKS_OF_WRITER 6
 
 struct array {
 	/* Fixed while it is open, but for attach and detach, which have it for themselves. */

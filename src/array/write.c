@@ -14,14 +14,17 @@
 
 #define RUN_BYTES (8 * MIB)
 #define PARTIAL_ROWS 256u
+#define BATCH_SHARE 8u /* of the buffer: fewer partial rows than that wait for company */
 #define QUIET_NS 2000000000u /* then dirty marks that are kept for the next write are given up */
 #define GROW_NS 100000000u
 #define GROW_LOOK_NS 10000000u
-#define SCRATCH_BYTES (8 * MIB)
+#define SCRATCH_BYTES_LEAST (16 * MIB)
+#define SCRATCH_BYTES_MAX (64 * MIB)
 
 int writer__open(struct array *a, struct writer *w, struct error *err)
 {
-	uint64_t scratch = a->layout.parity ? min_of(SCRATCH_BYTES, max_of(16 * a->row_bytes, MIB)) : 0;
+	uint64_t by_disks = min_of(max_of(a->member_count * MIB, SCRATCH_BYTES_LEAST), SCRATCH_BYTES_MAX);
+	uint64_t scratch = a->layout.parity ? min_of(by_disks, max_of(32 * a->row_bytes, MIB)) : 0;
 
 	w->array = a;
 	w->batch = calloc(1, sizeof *w->batch);
@@ -142,29 +145,51 @@ static bool may_go(struct array *a, const struct buf_row *row, uint64_t now, boo
 	return half && a->write_clock - row->touched >= a->slot_count / 8;
 }
 
-static bool pick_partial(struct array *a, struct batch *b)
+/* The rows that may go, and how much of the buffer they are. */
+static unsigned candidates_find(struct array *a, struct batch *b, unsigned *ret_slots, bool *ret_asked)
 {
 	uint64_t now = os_now_ns();
 	bool stuck = a->room_waiters && a->writing_rows == 0;
-	unsigned count = 0, at = 0;
+	unsigned count = 0;
 
+	*ret_slots = 0;
+	*ret_asked = false;
 	list_for_each(&a->live, node)
 	{
 		struct buf_row *row = container_of(node, struct buf_row, live);
 
-		if (may_go(a, row, now, stuck))
-			b->candidates[count++] = row;
+		if (!may_go(a, row, now, stuck))
+			continue;
+		b->candidates[count++] = row;
+		*ret_slots += row->slots;
+		*ret_asked |= row->epoch < a->flush_upto;
 	}
+	return count;
+}
+
+/* A batch costs each disk several turns, so a few rows wait until there are more, as long as others are under way. */
+static bool pick_partial(struct array *a, struct batch *b)
+{
+	unsigned slots, at = 0;
+	bool asked;
+	unsigned count = candidates_find(a, b, &slots, &asked);
+
 	if (!count)
 		return false;
+	if (a->partial_batches && !asked && slots < a->slot_count / BATCH_SHARE) {
+		b->held = true;
+		return false;
+	}
 	qsort(b->candidates, count, sizeof *b->candidates, by_row);
 	while (at < count && b->candidates[at]->row < a->elevator)
 		at++;
-	if (at == count)
-		at = 0;
+	if (at + min_of(count, PARTIAL_ROWS) > count)
+		at = count - min_of(count, PARTIAL_ROWS);
 	for (; at < count && b->count < PARTIAL_ROWS; at++)
 		take(a, b, b->candidates[at]);
 	a->elevator = b->numbers[b->count - 1] + 1;
+	if (a->elevator > b->candidates[count - 1]->row)
+		a->elevator = 0;
 	b->full = false;
 	return true;
 }
@@ -407,8 +432,8 @@ void writer__run(void *arg)
 			continue;
 		}
 		due = min_of(due, quiet);
-		if (w->batch->held)
-			due = min_of(due, os_now_ns() + GROW_LOOK_NS);
+		if (w->batch->held) /* what is due is held, or is so for a moment */
+			due = os_now_ns() + GROW_LOOK_NS;
 		if (due == UINT64_MAX)
 			os_cond_wait(&a->work, &a->lock);
 		else
