@@ -316,7 +316,7 @@ static void item_bp(struct dump *d, uint64_t tree, struct key key, const uint8_t
 	if (bp_unpack_value(value, bytes, &bp, &err) == 0)
 		bp_text(&bp, text);
 	else
-		snprintf(text, sizeof(text), "%s", err.text);
+		snprintf(text, sizeof(text), "%.299s", err.text);
 	say(d, "    {%llu, %llu} %s", LLU(key.a), LLU(key.b), text);
 }
 
