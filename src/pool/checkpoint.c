@@ -2,20 +2,19 @@
  * A checkpoint: what is committed moves into the trees.
  *
  *   freeze      the committed delta stops growing; a new one takes what is committed from now on
- *   trees       the frozen entries are merged into the trees of their datasets; former values are known only now, and die now
- *   operations  snapshots take their root, rollbacks and clones that of a snapshot, what was destroyed is walked and freed
- *   dead        the dead lists: pointers that a dataset lost and a snapshot still has
- *   runs        descriptors that changed, and the sums of new stripes
- *   catalog     its frozen entries, and the roots and figures of the datasets
+ *   trees       the frozen entries are merged into the trees of their datasets; former values are known only now, and
+ * die now operations  snapshots take their root, rollbacks and clones that of a snapshot, what was destroyed is walked
+ * and freed dead        the dead lists: pointers that a dataset lost and a snapshot still has runs        descriptors
+ * that changed, and the sums of new stripes catalog     its frozen entries, and the roots and figures of the datasets
  *   map         which 16 KiB pieces hold nodes, its own included
  *   uberblock   flush of all disks, uberblock on all disks, flush
  *
- * Until the uberblock is durable nothing that it replaces has changed in memory: readers use the old roots and the frozen
- * delta. A step that fails can be tried again from where it stopped, so a column is freed once however often.
+ * Until the uberblock is durable nothing that it replaces has changed in memory: readers use the old roots and the
+ * frozen delta. A step that fails can be tried again from where it stopped, so a column is freed once however often.
  *
- * A pointer that a dataset lost is free when it was born after the newest snapshot; else the snapshot has it and it joins
- * the dataset's dead list, which the next snapshot takes over. When snapshot S goes, what is on the list of the next one
- * and was born after the one before S was only S's; S's own list joins that of the next one.
+ * A pointer that a dataset lost is free when it was born after the newest snapshot; else the snapshot has it and it
+ * joins the dataset's dead list, which the next snapshot takes over. When snapshot S goes, what is on the list of the
+ * next one and was born after the one before S was only S's; S's own list joins that of the next one.
  */
 #include "fold.h"
 
@@ -110,8 +109,13 @@ struct fold_tree *fold_tree_of(struct checkpoint *c, uint64_t id)
 		return NULL;
 	}
 	t = &c->trees[c->tree_count++];
-	*t = (struct fold_tree){.id = id, .root = d->root, .used = d->used, .referenced = d->referenced,
-		.logical = d->logical_referenced, .dead_list = d->dead_list, .newest = d->newest_snapshot_commit};
+	*t = (struct fold_tree){.id = id,
+		.root = d->root,
+		.used = d->used,
+		.referenced = d->referenced,
+		.logical = d->logical_referenced,
+		.dead_list = d->dead_list,
+		.newest = d->newest_snapshot_commit};
 	if (!t->dead_list)
 		t->dead_list = id;
 	return t;
@@ -140,7 +144,8 @@ void fold_dead_add(struct checkpoint *c, struct key key, const struct bp *bp)
 
 	if (bp)
 		bp_pack(bp, value);
-	if ((!c->dead && delta_open(&c->dead, NULL)) || delta_put(c->dead, TREE_DEAD, key, value, bp ? BP_BYTES : 0, NULL))
+	if ((!c->dead && delta_open(&c->dead, NULL)) ||
+		delta_put(c->dead, TREE_DEAD, key, value, bp ? BP_BYTES : 0, NULL))
 		c->no_memory = true;
 }
 
@@ -353,7 +358,8 @@ static int catalog_fold(struct checkpoint *c, struct error *err)
 		uint8_t *out = roots + i * CATALOG_ROOT_BYTES;
 
 		root_pack(&c->trees[i], out);
-		changes[count++] = (struct tree_change){.key = {c->trees[i].id, CATALOG_ROOT}, .value = out,
+		changes[count++] = (struct tree_change){.key = {c->trees[i].id, CATALOG_ROOT},
+			.value = out,
 			.bytes = c->trees[i].gone ? 0 : CATALOG_ROOT_BYTES};
 	}
 	if (count == 0)
@@ -367,7 +373,7 @@ static int catalog_fold(struct checkpoint *c, struct error *err)
 static int uberblock_make(struct checkpoint *c, struct error *err)
 {
 	struct pool *p = c->p;
-	int rc = disks_flush(p, err);
+	int rc = pool_breaks(p, 3) ? 0 : disks_flush(p, err);
 
 	if (!rc && p->config_dirty)
 		rc = config_write(p, err);
@@ -381,7 +387,7 @@ static int uberblock_make(struct checkpoint *c, struct error *err)
 	c->uber.commit = c->commit;
 	c->uber.next_run = p->next_run;
 	c->uber.next_dataset = p->next_dataset;
-	c->uber.wall_ns = os_wall_ns();
+	c->uber.wall_ns = pool_breaks(p, 10) ? os_real_now_ns() : os_wall_ns(); /* POOL-10 */
 	c->uber.config_generation = p->config.generation;
 	os_mutex_unlock(&p->lock);
 	return uberblock_write(p, &c->uber, err);
@@ -422,9 +428,13 @@ static void checkpoint_install(struct checkpoint *c)
 
 int checkpoint_run(struct pool *p, struct error *err)
 {
-	static int (*const stages[])(struct checkpoint *c, struct error *err) = {
-		[STAGE_TREES] = trees_fold, [STAGE_OPERATIONS] = fold_operations, [STAGE_DEAD] = fold_dead_lists, [STAGE_RUNS] = fold_runs,
-		[STAGE_CATALOG] = catalog_fold, [STAGE_MAP] = fold_map, [STAGE_UBERBLOCK] = uberblock_make};
+	static int (*const stages[])(struct checkpoint * c, struct error * err) = {[STAGE_TREES] = trees_fold,
+		[STAGE_OPERATIONS] = fold_operations,
+		[STAGE_DEAD] = fold_dead_lists,
+		[STAGE_RUNS] = fold_runs,
+		[STAGE_CATALOG] = catalog_fold,
+		[STAGE_MAP] = fold_map,
+		[STAGE_UBERBLOCK] = uberblock_make};
 	struct checkpoint *c = p->checkpoint;
 
 	for (; c->stage <= STAGE_UBERBLOCK; c->stage++) {

@@ -193,6 +193,15 @@ int transaction_wait_room(struct pool *p, struct error *err)
 	return rc;
 }
 
+int transaction_settle(struct pool *p, struct error *err)
+{
+	int rc;
+
+	while (!(rc = pool_refuses(p, err)) && p->intent_commit != p->open->commit)
+		os_cond_wait(&p->changed, &p->lock);
+	return rc;
+}
+
 /* --- reading ----------------------------------------------------------------------------------------------------------- */
 
 static const struct bp *root_of(struct pool *p, uint64_t tree)
@@ -340,6 +349,7 @@ static int transaction_write(struct pool *p, struct transaction *t, struct error
 
 	if (!rc && p->config_dirty)
 		rc = config_write(p, err);
+	pool_assert(p, 3, rc || t->inside == 0);
 	if (!rc)
 		rc = log_append(p, t->commit, LOG_FLAG_COMMIT, t->entries, t->bytes, err);
 	return rc;
@@ -384,6 +394,7 @@ static int closing_commit(struct pool *p, struct transaction *t, struct error *e
 	os_mutex_lock(&p->lock);
 	if (!rc && (p->suspended || p->abandoned) && !pool_breaks(p, 5))
 		rc = error_set(err, ERR_IO, "pool %s: stopped", p->config.name);
+	pool_assert(p, 5, rc || !p->suspended);
 	if (!rc)
 		commit_absorb(p, t);
 	return rc;
@@ -418,6 +429,7 @@ static void commit_once(struct pool *p)
 	}
 	p->closing_transaction = t;
 	p->open = next;
+	os_cond_broadcast(&p->changed);
 	rc = closing_commit(p, t, &err);
 	if (rc) {
 		/* POOL-5: it stays, and with it what it holds can be read. */

@@ -359,7 +359,7 @@ static void read_only_because(struct pool *p, const char *format, ...)
 {
 	va_list args;
 
-	p->read_only = true;
+	p->read_only = !pool_breaks(p, 8);
 	if (!p->read_only_reason[0]) {
 		va_start(args, format);
 		vsnprintf(p->read_only_reason, sizeof p->read_only_reason, format, args);
