@@ -304,6 +304,11 @@ static int make(struct job *j, unsigned first, unsigned end, struct error *err)
 
 /* --- write ------------------------------------------------------------------------------------------------------------ */
 
+static unsigned column_iov_max(unsigned class)
+{
+	return 1 + (class_bytes[class] + FILLER_BYTES - 1) / FILLER_BYTES;
+}
+
 /* Buffers of one column of one stripe. Returns how many. */
 static unsigned column_iov(const struct job *j, const struct made_stripe *s, unsigned column, struct iovec *iov)
 {
@@ -345,7 +350,7 @@ static int column_submit(struct job *j, struct disk_queue *q, unsigned first, un
 	const struct made_stripe *s = &j->stripes[first];
 	struct disk_address a = run_place(s->run, s->stripe, column);
 	struct pool_disk *d = &j->p->disks[a.disk];
-	unsigned each = 1 + class_bytes[s->run->class] / FILLER_BYTES, n = 0;
+	unsigned each = column_iov_max(s->run->class), n = 0;
 
 	if (s->failed >> column & 1)
 		return 0;
@@ -373,9 +378,9 @@ static int column_submit(struct job *j, struct disk_queue *q, unsigned first, un
 static unsigned stripes_in_row(const struct job *j, unsigned first, unsigned end)
 {
 	const struct made_stripe *s = &j->stripes[first];
-	uint32_t bytes = class_bytes[s->run->class];
-	unsigned most = min_of(REQUEST_IOV_MAX / (1 + bytes / FILLER_BYTES), max_of(REQUEST_BYTES_MAX / bytes, 1u));
-	unsigned n = 1;
+	uint32_t bytes = class_bytes[s->run->class], own = class_bytes[j->records[j->order[s->first]]->class];
+	unsigned buffers = own == bytes ? 1 : column_iov_max(s->run->class), n = 1;
+	unsigned most = min_of(REQUEST_IOV_MAX / buffers, max_of(REQUEST_BYTES_MAX / bytes, 1u));
 
 	most = max_of(most, 1u);
 	while (first + n < end && n < most && s[n].run == s->run && s[n].stripe == s->stripe + n && s[n].failed == s->failed)
