@@ -22,6 +22,7 @@ struct committer {
 	uint64_t wanted;     /* the commit that somebody waits for */
 	uint64_t due_ns;     /* 0: nothing is dirty */
 	bool stop;
+	bool barrier;        /* one is on its way into the log: no fold begins before it is committed */
 	uint64_t folds_wanted, folds_begun, folds_ended, folds_failed; /* counted; begun and ended differ while one runs */
 	struct error fold_error;
 	unsigned fold_attempts;
@@ -339,6 +340,7 @@ static bool log_never_fits(struct pool *p, size_t bytes)
 		if (p->commit_durable == p->uber.commit && !p->frozen && !log_fits(p, bytes))
 			return true;
 	}
+	log_promise(p, bytes);
 	return false;
 }
 
@@ -383,15 +385,17 @@ static int closing_commit(struct pool *p, struct transaction *t, struct error *e
 {
 	while (t->inside)
 		os_cond_wait(&p->changed, &p->lock);
-	if (p->abandoned || (t->barrier && !wait_for_fold(p)))
-		return error_set(err, ERR_IO, "pool %s: stopped", p->config.name);
 	if (log_never_fits(p, t->bytes))
 		return transaction_fold(p, t, err);
-	if (p->suspended || p->abandoned)
+	if (t->barrier ? !wait_for_fold(p) : p->suspended || p->abandoned)
 		return error_set(err, ERR_IO, "pool %s: stopped", p->config.name);
+	p->committer->barrier = t->barrier;
 	os_mutex_unlock(&p->lock);
 	int rc = transaction_write(p, t, err);
 	os_mutex_lock(&p->lock);
+	p->committer->barrier = false;
+	os_cond_broadcast(&p->committer->wake);
+	log_promise(p, 0);
 	if (!rc && (p->suspended || p->abandoned) && !pool_breaks(p, 5))
 		rc = error_set(err, ERR_IO, "pool %s: stopped", p->config.name);
 	pool_assert(p, 5, rc || !p->suspended);
@@ -552,7 +556,7 @@ static void folder_run(void *arg)
 
 	os_mutex_lock(&p->lock);
 	for (;;) {
-		if (c->folds_wanted > c->folds_begun && !p->suspended && !p->abandoned)
+		if (c->folds_wanted > c->folds_begun && !p->suspended && !p->abandoned && !c->barrier)
 			folder_once(p);
 		else if (c->stop)
 			break;

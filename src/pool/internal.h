@@ -327,6 +327,7 @@ uint32_t log_entries_max(const struct pool *p); /* of one record; an entry is at
 uint64_t log_free_bytes(const struct pool *p);
 uint64_t log_used_bytes(const struct pool *p);
 bool log_fits(const struct pool *p, size_t entry_bytes);          /* a commit of so many bytes has room now */
+void log_promise(struct pool *p, size_t entry_bytes);             /* intents leave that room until it is said to be 0 */
 void log_tail(const struct pool *p, uint64_t commit, uint64_t *ret_sequence, uint64_t *ret_offset); /* of a checkpoint at it */
 void log_advance(struct pool *p, uint64_t sequence);              /* that checkpoint is durable: what is before is free */
 void log_jump(struct pool *p, uint64_t by);                       /* import: numbers that no disk has seen */

@@ -32,6 +32,7 @@ struct log {
 	uint64_t next_sequence, head, tail; /* head, tail: v */
 	struct log_item *items; /* a ring of `room`, a power of two */
 	size_t first, count, room;
+	uint64_t promised; /* to the commit that is about to be appended */
 	bool busy; /* somebody writes: `record` is his */
 	uint8_t *record;
 	struct list intents;
@@ -135,12 +136,22 @@ static uint64_t record_bytes(size_t entry_bytes)
 	return round_up_u64(LOG_HEAD_BYTES + entry_bytes, POOL_UNIT_BYTES);
 }
 
-bool log_fits(const struct pool *p, size_t entry_bytes)
+/* Records end at a whole entry, so all but the last may be short by one entry; the worst is half full ones. */
+static uint64_t commit_bytes_most(const struct pool *p, size_t entry_bytes)
 {
 	uint64_t most = record_bytes_max(p);
-	/* Records end at a whole entry, so all but the last may be short by one entry; the worst is half full ones. */
-	uint64_t bytes = entry_bytes + 2 * LOG_HEAD_BYTES <= most ? record_bytes(entry_bytes)
-								   : 2 * (uint64_t)entry_bytes + 2 * most;
+
+	return entry_bytes + LOG_HEAD_BYTES <= most ? record_bytes(entry_bytes) : 2 * (uint64_t)entry_bytes + 2 * most;
+}
+
+void log_promise(struct pool *p, size_t entry_bytes)
+{
+	p->log->promised = entry_bytes ? commit_bytes_most(p, entry_bytes) : 0;
+}
+
+bool log_fits(const struct pool *p, size_t entry_bytes)
+{
+	uint64_t most = record_bytes_max(p), bytes = commit_bytes_most(p, entry_bytes);
 
 	return place_of(p, p->log->head, bytes < most ? bytes : most) + bytes - p->log->tail <= p->log_bytes;
 }
@@ -497,7 +508,8 @@ int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, str
 	if (rc)
 		return rc;
 	/* Only commits make intents free to go, so they may not take the room that a commit needs. */
-	if (bytes > log_entries_max(p) || log_used_bytes(p) + record_bytes_max(p) > p->log_bytes / 2) {
+	if (bytes > log_entries_max(p) ||
+	    log_used_bytes(p) + l->promised + record_bytes_max(p) > p->log_bytes / 2) {
 		os_mutex_unlock(&p->lock);
 		rc = pool_commit_now(p, err);
 		os_mutex_lock(&p->lock);
