@@ -550,9 +550,10 @@ void layout_model(const struct layout *l, struct layout_model *ret)
 	} else if (l->kind == LAYOUT_CONCAT) {
 		model_of_concat(l, &m);
 	} else {
-		/* One stream over near or offset copies: whichever copy is read, the other passes under the heads in
-		 * the time that reading it would take. Far copies lie elsewhere, the first ones are a plain stripe. */
-		m.seq_read = l->spread == LAYOUT_FAR ? l->disks : apart;
+		/* One stream over near copies: the disks of a pair read in turns, so long that the jump over what the
+		 * other reads costs little. Far copies lie elsewhere, the first ones are a plain stripe. Offset copies
+		 * lie in every other row: they pass under the heads in the time that reading them would take. */
+		m.seq_read = l->spread == LAYOUT_OFFSET ? apart : l->disks;
 		m.seq_write = apart;
 		m.random_read = l->disks;
 		m.random_write_small = apart;

@@ -293,14 +293,14 @@ static void the_model_is_first_order(void **state)
 	model_is("single", 1, 1, 1, 1, 1);
 	model_is("concat", 4, 1, 1, 4, 4);
 	model_is("stripe", 8, 8, 8, 8, 8);
-	model_is("mirror", 2, 1, 1, 2, 1);
-	model_is("mirrorx4", 8, 4, 4, 8, 4);
-	model_is("raid10", 8, 4, 4, 8, 4);
-	model_is("raid10", 5, 2.5, 2.5, 5, 2.5);
+	model_is("mirror", 2, 2, 1, 2, 1);
+	model_is("mirrorx4", 8, 8, 4, 8, 4);
+	model_is("raid10", 8, 8, 4, 8, 4);
+	model_is("raid10", 5, 5, 2.5, 5, 2.5);
 	model_is("raid10-far", 8, 8, 4, 8, 4);
 	model_is("raid10-offset", 8, 4, 4, 8, 4);
-	model_is("raid10-near3", 9, 3, 3, 9, 3);
-	model_is("raid01", 8, 4, 4, 8, 4);
+	model_is("raid10-near3", 9, 9, 3, 9, 3);
+	model_is("raid01", 8, 8, 4, 8, 4);
 	model_is("raid4", 8, 7, 7, 7, 0.5);
 	model_is("raid5", 8, 7, 7, 8, 2);        /* n / 4 */
 	model_is("raid5", 4, 3, 3, 4, 1);
