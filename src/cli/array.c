@@ -2,6 +2,7 @@
  * spindle array VERB: nothing stays assembled. Each command finds the members, assembles the array, works and
  * releases it; what it needs to find them again is a hint in the state directory.
  */
+#include <locale.h>
 #include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -195,9 +196,10 @@ static void print_check(const struct job *j, const struct array_check_result *r)
 			printf("row %llu, at %llu of the array: its disks do not agree\n",
 				(unsigned long long)r->first[i].row, (unsigned long long)r->first[i].offset_bytes);
 	}
-	printf("%s: %llu rows read, %llu not right, %llu repaired, %llu chunks unreadable\n", j->find.name,
-		(unsigned long long)r->rows, (unsigned long long)r->mismatched_rows,
-		(unsigned long long)r->repaired_rows, (unsigned long long)r->unreadable_chunks);
+	printf("%s: %llu row%s read, %llu not right, %llu repaired, %llu chunk%s unreadable\n", j->find.name,
+		(unsigned long long)r->rows, r->rows == 1 ? "" : "s", (unsigned long long)r->mismatched_rows,
+		(unsigned long long)r->repaired_rows, (unsigned long long)r->unreadable_chunks,
+		r->unreadable_chunks == 1 ? "" : "s");
 }
 
 static int run_check(struct job *j, struct error *err)
@@ -432,6 +434,7 @@ int command_array(int argc, char **argv)
 	const char *names[array_count(verbs) + 1] = {NULL};
 	const char *near;
 
+	setlocale(LC_CTYPE, "");
 	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		print_help(argc < 2 ? stderr : stdout);
 		return argc < 2 ? CLI_REFUSED : CLI_DONE;
