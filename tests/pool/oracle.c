@@ -71,6 +71,7 @@ struct world {
 	struct error *err;
 	const struct shape *shape;
 	bool failed, stopping, errors_allowed, redundant;
+	bool is_stale; /* a disk was away and was not brought up to date since */
 	unsigned parity;
 	struct random random;
 	struct power power;
@@ -841,8 +842,10 @@ static void disks_take_away(struct world *w)
 {
 	for (unsigned i = 0; i < w->body_count; i++)
 		w->bodies[i].away = false;
-	if (w->o->plan != ORACLE_LOSE || random_below(&w->random, 2))
+	/* One that is back but behind counts as away until a scrub has brought it up to date. */
+	if (w->o->plan != ORACLE_LOSE || w->is_stale || random_below(&w->random, 2))
 		return;
+	w->is_stale = true;
 	for (unsigned i = 0; i < w->parity; i++)
 		w->bodies[random_below(&w->random, w->body_count)].away = true;
 }
@@ -864,6 +867,7 @@ static int judge(struct world *w)
 		rc = check(w, full);
 	if (!rc && (full || ((w->o->plan == ORACLE_ROT || w->o->plan == ORACLE_VANISH || w->o->plan == ORACLE_LOSE || w->o->plan == ORACLE_FAULT) && !any_away(w)))) {
 		rc = scrub(w, false);
+		w->is_stale = false;
 		rc = rc ? rc : pool_checkpoint(w->pool, w->err);
 		rc = rc ? rc : scrub(w, true);
 		rc = rc ? rc : check(w, true);
