@@ -109,16 +109,6 @@ static void entry_remove(struct pool *p, struct entry *e)
 	entry_free(e);
 }
 
-void catalog_each(struct pool *p, bool (*visit)(void *arg, struct entry *e), void *arg)
-{
-	list_for_each_safe(&p->datasets, node, keep) {
-		struct entry *e = container_of(node, struct entry, d.link);
-
-		if (!e->d.destroyed && !visit(arg, e))
-			return;
-	}
-}
-
 /* --- paths --------------------------------------------------------------------------------------------------------------- */
 
 struct entry *catalog_parent(struct pool *p, const struct entry *e)

@@ -55,8 +55,6 @@ int catalog_writable(struct pool *p, struct error *err);
 int catalog_put(struct pool *p, struct key key, const void *value, uint32_t bytes, struct error *err);
 int catalog_put_facts(struct pool *p, uint64_t id, const struct dataset_facts *f, struct error *err);
 void catalog_facts_of(const struct entry *e, struct dataset_facts *ret);
-/* Calls for each that is not destroyed; ends when visit returns false. */
-void catalog_each(struct pool *p, bool (*visit)(void *arg, struct entry *e), void *arg);
 
 /* property.c */
 int property_find(const char *name); /* -1: no such settable one */

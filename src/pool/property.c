@@ -102,7 +102,7 @@ static int size_or_none(const char *name, const char *value, char normal[256], s
 	uint64_t bytes;
 
 	if (strcmp(value, "none") == 0 || strcmp(value, "0") == 0) {
-		strcpy(normal, "none");
+		snprintf(normal, 256, "%s", "none");
 		return 0;
 	}
 	if (size_parse(value, &bytes, NULL) || bytes > 1ULL << 62)
@@ -126,7 +126,7 @@ int property_check(const struct entry *e, enum property which, const char *value
 				 on == ON_SNAPSHOTS ? "snapshot" : on == ON_VOLUMES ? "volume" : "file system");
 	if (strlen(value) > 255)
 		return error_set(err, ERR_USAGE, "a value of %s has at most 255 bytes", name);
-	strcpy(normal, value);
+	snprintf(normal, 256, "%s", value);
 	switch (which) {
 	case PROPERTY_RECORDSIZE:
 		if (size_parse(value, &bytes, NULL) || bytes < POOL_UNIT_BYTES || bytes > 1 << 20 || !is_power_of_two(bytes))
@@ -227,9 +227,9 @@ static void fact_get(struct pool *p, const struct entry *e, const char *name, ch
 	char path[1024];
 	uint64_t n = 0;
 
-	strcpy(value, "-");
+	snprintf(value, 256, "%s", "-");
 	if (strcmp(name, "type") == 0) {
-		strcpy(value, types[d->type]);
+		snprintf(value, 256, "%s", types[d->type]);
 		return;
 	}
 	if (strcmp(name, "origin") == 0) {
@@ -288,21 +288,21 @@ int pool_property_get(struct pool *p, const char *path, const char *name, char v
 	which = property_find(name);
 	if (which == PROPERTY_RECORDSIZE && e->d.type != DATASET_FILESYSTEM) {
 		fact_get(p, e, "volblocksize", value);
-		strcpy(source, "-");
+		snprintf(source, 300, "%s", "-");
 		return 0;
 	}
 	if (which < 0) {
 		if (!is_fact(name))
 			return error_set(err, ERR_USAGE, "there is no property '%.100s'", name);
 		fact_get(p, e, name, value);
-		strcpy(source, "-");
+		snprintf(source, 300, "%s", "-");
 		return 0;
 	}
 	snprintf(value, 256, "%s", property_effective(p, e, (enum property)which, &from));
 	if (!from) {
-		strcpy(source, "default");
+		snprintf(source, 300, "%s", "default");
 	} else if (from == e) {
-		strcpy(source, "local");
+		snprintf(source, 300, "%s", "local");
 	} else {
 		char above[1024];
 
