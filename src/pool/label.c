@@ -343,22 +343,21 @@ static int import_choose(struct import *m, const char *name, struct error *err)
 	return 0;
 }
 
-static int import_scan(struct import *m, struct disk *const *disks, unsigned count, struct error *err)
+int labels_facts_read(struct disk *const *disks, unsigned count, struct label_facts **ret, struct error *err)
 {
-	struct scan s;
+	struct label_facts *facts = calloc(max_of(count, 1u), sizeof(*facts));
 	unsigned chunk = max_of(min_of(count, CHUNK_DISKS), 1u);
-	int code;
+	struct scan s;
+	int code = facts ? scan_open(&s, chunk, err) : error_set(err, ERR_MEMORY, "out of memory for the labels of %u disks", count);
 
-	m->count = count;
-	m->facts = calloc(max_of(count, 1u), sizeof(*m->facts));
-	if (!m->facts)
-		return error_set(err, ERR_MEMORY, "out of memory for the labels of %u disks", count);
-	code = scan_open(&s, chunk, err);
-	if (code)
+	if (code) {
+		free(facts);
 		return code;
+	}
 	for (unsigned i = 0; i < count; i += chunk)
-		scan_chunk(&s, disks + i, min_of(chunk, count - i), m->facts + i, NULL);
+		scan_chunk(&s, disks + i, min_of(chunk, count - i), facts + i, NULL);
 	scan_close(&s);
+	*ret = facts;
 	return 0;
 }
 
@@ -696,22 +695,24 @@ static void header_of(const struct pool *p, const struct pool_disk *d, unsigned 
 	label_header_pack(&h, out);
 }
 
-/* One end of all disks that take it, durable at return. */
-static void labels_write_end(struct pool *p, struct batch *b, unsigned end, uint8_t *config, unsigned copy, uint8_t *headers,
-			     bool failed[POOL_DISKS_MAX])
+/* These ends (bit 0 front, 1 back) of all disks that take it, durable at return. */
+static void labels_write_ends(struct pool *p, struct batch *b, unsigned ends, uint8_t *config, unsigned copy, uint8_t *headers,
+			      bool failed[POOL_DISKS_MAX])
 {
 	b->count = 0;
-	for (unsigned i = 0; i < p->disk_count; i++) {
-		struct pool_disk *d = &p->disks[i];
+	for (unsigned i = 0; i < 2 * p->disk_count; i++) {
+		struct pool_disk *d = &p->disks[i / 2];
+		uint8_t *header = headers + (size_t)i * 4096;
+		unsigned end = i % 2;
 		uint64_t base;
 
-		if (!d->disk || d->state != PD_ONLINE || failed[i])
+		if (!d->disk || d->state != PD_ONLINE || failed[d->index] || !(ends >> end & 1))
 			continue;
 		base = end ? label_back_offset(d->config->size_bytes) : 0;
-		batch_add(b, d->disk, i, DISK_WRITE, base + LABEL_CONFIG_OFFSET(copy), config, LABEL_CONFIG_BYTES);
+		batch_add(b, d->disk, d->index, DISK_WRITE, base + LABEL_CONFIG_OFFSET(copy), config, LABEL_CONFIG_BYTES);
 		if (!d->labelled) {
-			header_of(p, d, end, headers + (size_t)i * 4096);
-			batch_add(b, d->disk, i, DISK_WRITE, base + LABEL_HEADER_OFFSET, headers + (size_t)i * 4096, 4096);
+			header_of(p, d, end, header);
+			batch_add(b, d->disk, d->index, DISK_WRITE, base + LABEL_HEADER_OFFSET, header, 4096);
 		}
 	}
 	batch_run(b);
@@ -730,10 +731,11 @@ static void labels_write_end(struct pool *p, struct batch *b, unsigned end, uint
 static int labels_put(struct pool *p, bool failed[POOL_DISKS_MAX], struct error *err)
 {
 	uint8_t *config = aligned_alloc(DISK_BUFFER_ALIGN, LABEL_CONFIG_BYTES);
-	uint8_t *headers = aligned_alloc(DISK_BUFFER_ALIGN, (size_t)max_of(p->disk_count, 1u) * 4096);
-	unsigned copy, taken = 0;
+	uint8_t *headers = aligned_alloc(DISK_BUFFER_ALIGN, (size_t)max_of(p->disk_count, 1u) * 2 * 4096);
+	unsigned copy = 0, taken = 0;
+	bool is_first = p->config.generation == 0;
 	struct batch b;
-	int code = batch_open(&b, 2 * max_of(p->disk_count, 1u), err);
+	int code = batch_open(&b, 4 * max_of(p->disk_count, 1u), err);
 
 	if (!code && (!config || !headers))
 		code = error_set(err, ERR_MEMORY, "out of memory for labels");
@@ -747,8 +749,10 @@ static int labels_put(struct pool *p, bool failed[POOL_DISKS_MAX], struct error 
 		code = config_pack(&p->config, config, err);
 	}
 	if (!code) {
-		labels_write_end(p, &b, 0, config, copy, headers, failed);
-		labels_write_end(p, &b, 1, config, copy, headers, failed);
+		/* Of a new pool there is nothing yet that a cut could lose. */
+		labels_write_ends(p, &b, is_first ? 3 : 1, config, copy, headers, failed);
+		if (!is_first)
+			labels_write_ends(p, &b, 2, config, copy, headers, failed);
 		for (unsigned i = 0; i < p->disk_count; i++)
 			if (p->disks[i].disk && p->disks[i].state == PD_ONLINE && !failed[i]) {
 				p->disks[i].labelled = true;
@@ -898,8 +902,8 @@ static int import_claim(struct pool *p, bool force, struct error *err)
 int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
 		struct error *err)
 {
-	struct import m = {0};
-	int code = import_scan(&m, disks, disk_count, err);
+	struct import m = {.count = disk_count};
+	int code = labels_facts_read(disks, disk_count, &m.facts, err);
 
 	if (!code)
 		code = import_choose(&m, o->name, err);
