@@ -185,6 +185,21 @@ static void boot_id(char text[64])
 
 /* A name of ours: PREFIX BOOT-ID "-" PID "-" INDEX ".disk". Only such files are removed, when the process that made them
  * is gone (another boot, or no such process) and nobody holds a lock on them. */
+#define LEFTOVER_TRIES 20 /* the kernel ends what a killed process had under way, and lets go of its locks, a little later */
+#define LEFTOVER_TRY_NS 100000000ull
+
+static bool lock_is_free(int fd)
+{
+	for (unsigned i = 0; i < LEFTOVER_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK)
+			return false;
+		os_sleep_ns(LEFTOVER_TRY_NS);
+	}
+	return false;
+}
+
 static bool is_leftover(int directory, const char *name, const char *boot)
 {
 	size_t boot_length = strlen(boot);
@@ -204,7 +219,7 @@ static bool is_leftover(int directory, const char *name, const char *boot)
 	fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	free_of_locks = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
+	free_of_locks = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && lock_is_free(fd);
 	close(fd);
 	return free_of_locks;
 }
@@ -244,7 +259,7 @@ static int room_check(const struct compare *c, size_t index, struct error *err)
 		}
 	room = (uint64_t)facts.f_bavail * facts.f_frsize;
 	if (need > room / 20 * 19)
-		return error_set(err, ERR_SPACE, "%s: %s are needed there, but only %s are free, of which 5 %% are left alone", path,
+		return error_set(err, ERR_REFUSED, "%s: %s are needed there, but only %s are free, of which 5 %% are left alone", path,
 				 size_format_binary(need, need_text), size_format_binary(room, free_text));
 	return 0;
 }
@@ -301,9 +316,28 @@ int compare_files_make(struct compare *c, struct error *err)
 	return status;
 }
 
+/* The label of the last array: what is left on a disk should not look like an array of somebody's. */
+static void label_remove(const struct disk_spec *spec)
+{
+	const struct disk_open_options options = {.exclusive = true};
+	struct disk_spec bare = *spec; /* without the wrappers, faults and traces among them */
+	struct array_label_facts label;
+	struct disk *disk;
+
+	bare.wrapper_count = 0;
+	if (disk_open(&bare, &options, &disk, NULL) != 0)
+		return;
+	if (array_label_read(disk, &label, NULL) == 0 && strcmp(label.array_name, "compare") == 0)
+		array_label_clear(disk, NULL, NULL);
+	disk_close(disk);
+}
+
 void compare_files_remove(struct compare *c)
 {
 	cli_disks_close(&c->disks);
+	for (size_t i = 0; c->files && c->disks.facts && i < c->disks.specs.count; i++)
+		if (c->disks.specs.items[i].path && !c->disks.facts[i].is_directory)
+			label_remove(&c->disks.specs.items[i]);
 	for (size_t i = 0; i < c->file_count; i++)
 		if (unlink(c->files[i].path) != 0 && errno != ENOENT)
 			cli_say("cannot remove %s: %s", c->files[i].path, strerror(errno));
@@ -315,6 +349,17 @@ void compare_files_remove(struct compare *c)
 /* --- into the result ------------------------------------------------------------------------------------------------------ */
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%s", (from) ? (from) : "")
+
+/* In the place of a model: eight files are eight of a kind, and so are eight loop devices over different files. */
+static void kind_note(const struct compare *c, unsigned index, struct result_disk *d)
+{
+	bool loop = strncmp(d->model, "loop of ", 8) == 0, path = c->disks.specs.items[index].path != NULL;
+
+	if (loop && !d->note[0])
+		COPY(d->note, d->model);
+	if (loop || !d->model[0])
+		COPY(d->model, loop ? "loop device" : !path ? "memory disk" : c->disks.facts[index].is_block_device ? "block device" : "file");
+}
 
 /* When most disks are open for the first time; the disks of a later world are the same ones again. */
 int compare_disks_note(struct compare *c, struct disk *const *disks, unsigned count, struct error *err)
@@ -337,6 +382,7 @@ int compare_disks_note(struct compare *c, struct disk *const *disks, unsigned co
 		COPY(d->serial, t->serial);
 		COPY(d->engine, t->engine);
 		COPY(d->note, t->note);
+		kind_note(c, i, d);
 		d->size_bytes = t->size_bytes;
 		d->nominal_bytes = t->nominal_bytes;
 		d->logical_bytes = t->logical_bytes;

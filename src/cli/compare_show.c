@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool has_clock(const struct compare *c, const char *clock)
 {
@@ -129,9 +130,11 @@ int compare_save(struct compare *c, struct error *err)
 		status = file_save(c, "result.json", result_print, err);
 	if (status == 0)
 		status = file_save(c, "summary.txt", summary_print, err);
-	if (status != 0)
+	if (status != 0) {
+		if (!c->out_dir && c->run_dir[0])
+			rmdir(c->run_dir); /* while nothing is in it */
 		c->run_dir[0] = 0;
-	else if (c->json || c->csv || c->markdown || c->fio_json)
+	} else if (c->json || c->csv || c->markdown || c->fio_json)
 		cli_say("the result is kept in %s", c->run_dir);
 	return status;
 }
