@@ -36,7 +36,7 @@ _spindle() {
       words='--write --destroy --time --burn-in --model --clock --seed --json --help' ;;
     bench)
       words='--preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed
-        --model --chunk --rotation --write-hole --buffered --destroy --clock --cpus --json --csv --markdown --fio-json
+        --model --chunk --rotation --write-hole --buffered --limit --link --destroy --clock --cpus --json --csv --markdown --fio-json
         --quiet --help' ;;
     report)
       words='--json --fio-json --csv --markdown --bars --clock --rig --force --help' ;;

@@ -3,7 +3,11 @@
  * which tells a bus that all share (together they give less) from one disk that is slower than its peers.
  *
  * Random patterns keep four requests in flight on each disk, blocks of several MiB one; sequential ones are a stream
- * on each disk. All use the same part of each disk, so the same zones: where time forbids the whole of it, its middle.
+ * on each disk. A workload that asks for more in flight gets as many here. All use the same part of each disk, so the
+ * same zones: where time forbids the whole of it, its middle.
+ *
+ * A file or a device that the kernel serves is its own limit, past the page cache: the same blocks, with at least four
+ * in flight. It says nothing of the file system's share, but a figure above it is not of the device.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +18,7 @@
 #define STREAM_BLOCK_BYTES (1ull << 20)
 #define LARGE_BLOCK_BYTES (4ull << 20)
 #define REAL_CAP_NS 2000000000ull
+#define REAL_LEAST_NS 500000000ull
 #define ALONE_SHARE 4u /* of the span: alone, a quarter of it, in the middle */
 #define ALONE_REAL_NS 200000000ull
 #define ALONE_OPS_REAL 16u
@@ -44,6 +49,7 @@ static void base_workload(const struct limit *l, struct workload *ret)
 		ret->block_bytes = min_of(ret->block_bytes, STREAM_BLOCK_BYTES);
 	else if (ret->block_bytes >= LARGE_BLOCK_BYTES)
 		ret->depth = 1;
+	ret->depth = max_of(ret->depth, (l->asked->depth * l->asked->jobs + l->count - 1) / l->count);
 }
 
 /* Rates of each disk in MB/s. */
@@ -118,7 +124,9 @@ static void together_workload(const struct limit *l, double alone_mb_per_s, stru
 		return;
 	}
 	/* A whole pass, or where that would take too long as much as there is time for, in the middle. */
-	uint64_t cap_ns = max_of(REAL_CAP_NS, max_of(w->minimum_ns, w->duration_ns));
+	uint64_t cap_ns =
+		w->duration_ns && w->duration_ns < REAL_CAP_NS ? max_of(w->duration_ns, REAL_LEAST_NS) : REAL_CAP_NS;
+	cap_ns = max_of(cap_ns, max_of(w->minimum_ns, w->duration_ns));
 	uint64_t part = w->span_bytes;
 	if (!simulated)
 		part = min_of(part, (uint64_t)(alone_mb_per_s / 1000 * (double)cap_ns));
@@ -186,4 +194,15 @@ int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const st
 	 */
 	name_slowest(&l, w->random ? alone + disk_count : alone, ret);
 	return 0;
+}
+
+int bench_limit_target(struct target *t, const struct workload *w, struct bench_limit *ret, struct error *err)
+{
+	if (!t->bare)
+		return error_set(
+			err, ERR_UNSUPPORTED, "%s: no limit can be measured: nothing gets past its cache", t->name);
+	int status = bench_limit_measure(&t->bare, 1, w, w->span_offset_bytes + w->span_bytes, ret, err);
+	if (status == 0)
+		ret->model_mb_per_s = ret->mb_per_s;
+	return status;
 }

@@ -508,7 +508,8 @@ static int set_up_jobs(struct run *run, struct error *err)
 			continue;
 		job->order = calloc(each, sizeof(*job->order));
 		if (!job->order)
-			return error_set(err, ERR_MEMORY, "no memory for the order of %llu blocks", (unsigned long long)each);
+			return error_set(
+				err, ERR_MEMORY, "no memory for the order of %llu blocks", (unsigned long long)each);
 	}
 	for (run->bits = 1; run->bits < 31 && (1ull << (2 * run->bits)) < each; run->bits++)
 		;

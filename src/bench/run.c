@@ -55,6 +55,7 @@ struct cell_run {
 	bool has_last, interrupted;
 	double samples[REPEATS_MOST];
 	unsigned sample_count;
+	double burst, sustained; /* of a phase that began with a burst; 0: none did */
 };
 
 static double rate_of(const struct phase_result *r)
@@ -162,6 +163,7 @@ static bool is_narrow(const struct cell_run *run, double wanted)
 	return (interval[1] - interval[0]) / 2 <= wanted * median;
 }
 
+static void note_burst(struct cell_run *run);
 static int run_longer(struct cell_run *run, struct error *err);
 
 static int run_repeats(struct cell_run *run, struct error *err)
@@ -175,6 +177,7 @@ static int run_repeats(struct cell_run *run, struct error *err)
 		int status = run_once(run, err);
 		if (status != 0)
 			return status;
+		note_burst(run);
 		if (i + 1 >= least && i + 1 >= 3 && is_narrow(run, wanted))
 			break;
 	}
@@ -314,6 +317,18 @@ static void windows_choose(const struct cell_run *run, struct windows *ret)
 		windows_cut(run, &devices, ret);
 }
 
+/* The first of several phases may have filled a cache that the others found full. */
+static void note_burst(struct cell_run *run)
+{
+	struct windows windows;
+
+	windows_choose(run, &windows);
+	if (windows.steady.step && windows.steady.burst > run->burst) {
+		run->burst = windows.steady.burst;
+		run->sustained = windows.steady.sustained;
+	}
+}
+
 static void set_windows(struct cell_run *run, struct steady *ret_steady)
 {
 	struct windows windows;
@@ -359,7 +374,8 @@ static double longer_by(const struct windows *w)
 	return fmin(fmax(LONGER_MARGIN * off * off, LONGER_LEAST), LONGER_MOST);
 }
 
-/* A phase too short for what the target does in bursts, or for large random blocks, is run again as one longer phase. */
+/* A phase too short for what the target does in bursts, or for large random blocks, is run again as one longer phase.
+ */
 static int run_longer(struct cell_run *run, struct error *err)
 {
 	const struct workload *asked = run->workload;
@@ -470,6 +486,9 @@ static void judge(struct cell_run *run, const struct bench_limit *limit)
 		.ceiling_mb_per_s = measure_ceiling(run),
 		.interval_from_windows = run->sample_count == 1,
 	};
+	if (run->burst > 0 && !steady.step)
+		options_add(
+			run->cell, "a first phase began at %.1f MB/s and went on at %.1f", run->burst, run->sustained);
 	verdict_judge(&j, run->cell);
 }
 

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <math.h>
@@ -32,6 +33,7 @@ struct target_file {
 	struct target target;
 	int fd;            /* the page cache's road; also for flush and drop_cache */
 	struct disk *disk; /* the direct road, or NULL */
+	struct disk *twin; /* beside the page cache's road a direct one, for the limit alone; or NULL */
 	bool read_only, is_block;
 	char stat_path[64]; /* the kernel's counters of the device behind it, "" when there are none */
 };
@@ -114,6 +116,7 @@ static void file_close(struct target *t)
 	struct target_file *self = file_of(t);
 
 	disk_close(self->disk);
+	disk_close(self->twin);
 	if (self->fd >= 0)
 		close(self->fd);
 	free(self);
@@ -151,17 +154,22 @@ static void file_traffic(struct target *t, struct target_traffic *ret)
 		.known = true};
 }
 
-/* The mount that holds a device number without a device of its own (btrfs and others) names its source. */
-static bool find_mount(dev_t device, char fs_type[32], char options[256], dev_t *ret_source)
+/* The mount that holds a file: by its number, for the device number of a file on btrfs is not that of its mount; of a
+ * kernel before 5.8 by the device. It names the source, where the file system has no device number of its own. */
+static bool find_mount(int fd, dev_t device, char fs_type[32], char options[256], dev_t *ret_source)
 {
 	char line[1024], source[256];
 	FILE *f = fopen("/proc/self/mountinfo", "re");
-	bool found = false;
+	struct statx facts;
+	bool found = false,
+	     by_number = statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) == 0 && (facts.stx_mask & STATX_MNT_ID);
 
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		unsigned major, minor;
+		unsigned long long number;
 		const char *dash = strstr(line, " - ");
-		if (!dash || sscanf(line, "%*d %*d %u:%u", &major, &minor) != 2 || makedev(major, minor) != device)
+		if (!dash || sscanf(line, "%llu %*d %u:%u", &number, &major, &minor) != 3 ||
+			(by_number ? number != facts.stx_mnt_id : makedev(major, minor) != device))
 			continue;
 		found = sscanf(dash, " - %31s %255s %255s", fs_type, source, options) == 3;
 		struct stat s;
@@ -170,6 +178,14 @@ static bool find_mount(dev_t device, char fs_type[32], char options[256], dev_t 
 	if (f)
 		fclose(f);
 	return found;
+}
+
+/* Where a file system spreads over several, the counters of the one that the mount names are not all. */
+static bool has_one_device(int fd, const char *fs_type)
+{
+	struct btrfs_ioctl_fs_info_args info = {0};
+
+	return strcmp(fs_type, "btrfs") || (ioctl(fd, BTRFS_IOC_FS_INFO, &info) == 0 && info.num_devices == 1);
 }
 
 static bool set_stat_path(struct target_file *self, dev_t device)
@@ -205,8 +221,8 @@ static void find_device(struct target_file *self, const struct stat *s)
 	char fs_type[32] = "", options[256] = "";
 	dev_t device = self->is_block ? s->st_rdev : s->st_dev, source = 0;
 
-	bool mounted = !self->is_block && find_mount(s->st_dev, fs_type, options, &source);
-	if (!set_stat_path(self, device) && source && strcmp(fs_type, "btrfs")) {
+	bool mounted = !self->is_block && find_mount(self->fd, s->st_dev, fs_type, options, &source);
+	if (!set_stat_path(self, device) && source && has_one_device(self->fd, fs_type)) {
 		device = source;
 		set_stat_path(self, source);
 	}
@@ -248,15 +264,15 @@ static uint64_t device_read_bytes(struct target *t)
 	return traffic.read_bytes;
 }
 
-static bool prove_direct(struct target_file *self, bool may_write)
+static bool prove_direct(struct target_file *self, struct disk *disk, bool may_write)
 {
 	struct target *t = &self->target;
 	struct statfs fs;
 	uint64_t bytes = round_down_u64(min_of((uint64_t)PROBE_BYTES, t->size_bytes), t->align_bytes);
 
-	if (!disk_traits(self->disk)->direct)
+	if (!disk_traits(disk)->direct)
 		return false;
-	if (fstatfs(self->fd, &fs) == 0 &&
+	if (!self->is_block && fstatfs(self->fd, &fs) == 0 && /* of a device it tells where its node lies */
 		(fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || (uint32_t)fs.f_type == ZFS_MAGIC))
 		return false; /* they take the flag and serve from memory (ZFS before 2.3) */
 	if (!self->stat_path[0] || bytes == 0)
@@ -266,12 +282,12 @@ static bool prove_direct(struct target_file *self, bool may_write)
 		return false;
 	if (may_write) {
 		memset(buffer, 0xa5, bytes);
-		if (disk_write(self->disk, 0, buffer, bytes, NULL) < 0 || disk_flush(self->disk, NULL) < 0)
+		if (disk_write(disk, 0, buffer, bytes, NULL) < 0 || disk_flush(disk, NULL) < 0)
 			return false;
 	}
 	uint64_t before = device_read_bytes(t);
 	for (unsigned i = 0; i < 2; i++)
-		if (disk_read(self->disk, 0, buffer, bytes, NULL) < 0)
+		if (disk_read(disk, 0, buffer, bytes, NULL) < 0)
 			return false;
 	return device_read_bytes(t) - before >= 2 * bytes / 10 * 9;
 }
@@ -289,6 +305,27 @@ static int open_direct(struct target_file *self, const char *path, struct error 
 	t->align_bytes = max_of(traits->logical_bytes, 512u);
 	t->size_bytes = round_down_u64(traits->size_bytes, t->align_bytes);
 	return 0;
+}
+
+/* The limit is measured past the cache, also where the target goes through it. */
+static void open_twin(struct target_file *self, const char *path)
+{
+	struct disk_spec spec = {.text = (char *)path, .path = (char *)path};
+	const struct disk_open_options options = {.read_only = self->read_only};
+
+	if (!self->disk && disk_open(&spec, &options, &self->twin, NULL) < 0)
+		self->twin = NULL;
+}
+
+static void prove(struct target_file *self, bool may_write)
+{
+	struct target *t = &self->target;
+
+	if (self->disk)
+		t->direct_effective = prove_direct(self, self->disk, may_write);
+	t->bare = t->direct_effective ? self->disk : NULL;
+	if (self->twin && prove_direct(self, self->twin, may_write))
+		t->bare = self->twin;
 }
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
@@ -355,9 +392,11 @@ static int open_made(struct target_file *self, const char *path, const struct ta
 	self->target.size_bytes = o->size_bytes;
 	if (o->direct)
 		status = open_direct(self, made, err);
+	if (status == 0)
+		open_twin(self, made);
 	unlink(made);
-	if (status == 0 && self->disk)
-		self->target.direct_effective = prove_direct(self, true);
+	if (status == 0)
+		prove(self, true);
 	return status;
 }
 
@@ -389,8 +428,10 @@ static int open_existing(struct target_file *self, const char *path, const struc
 	self->target.size_bytes = round_down_u64(size, 512);
 	find_device(self, s);
 	status = o->direct ? open_direct(self, path, err) : 0;
-	if (status == 0 && self->disk)
-		self->target.direct_effective = prove_direct(self, false);
+	if (status == 0) {
+		open_twin(self, path);
+		prove(self, false);
+	}
 	return status;
 }
 

@@ -445,6 +445,9 @@ void verdict_judge(const struct judge *j, struct cell *cell)
 	judge_slow_disk(j, cell);
 	judge_steady(j, cell);
 	judge_length(j, cell);
+	if (cell->note_count == 0 && !(cell->limit_mb_per_s > 0))
+		cell_note(
+			cell, VERDICT_UNSTABLE, "no limit: nothing says what the devices can give with this workload");
 	if (cell->note_count == 0)
 		cell_note(cell, VERDICT_VALID, "no rule is broken");
 	explain_efficiency(j, cell);

@@ -1,3 +1,4 @@
+#include <locale.h>
 #include <string.h>
 #include <time.h>
 
@@ -139,7 +140,9 @@ static void describe_run(struct result *result, const struct bench_request *r)
 	time_t now = (time_t)(os_wall_ns() / 1000000000u);
 	struct tm utc;
 
-	*result = (struct result){.seed = r->seed, .price_per_disk = NAN, .link_mb_per_s = NAN};
+	*result = (struct result){.seed = r->seed, .price_per_disk = NAN, .link_mb_per_s = r->link_mb_per_s};
+	if (isfinite(r->link_mb_per_s))
+		snprintf(result->link_name, sizeof(result->link_name), "%.15s", r->link_name);
 	bench_host(&result->host);
 	snprintf(result->host.cpu_charge, sizeof(result->host.cpu_charge),
 		r->is_virtual && r->cpu_is_free ? "free" : "%u CPUs", r->cpus);
@@ -187,6 +190,7 @@ int command_bench(int argc, char **argv)
 	struct job job = {&request, &result, &err};
 	int code = bench_request_take(&request, argc, argv, &err), printed = 0, status;
 
+	setlocale(LC_CTYPE, "");
 	code = code ? code : check_destroy(&request, &err);
 	if (code) {
 		cli_destroy_release(&request.destroy);

@@ -23,6 +23,8 @@ struct bench_request {
 	const char *rotation, *write_hole, *model;
 	uint64_t chunk_bytes;
 	bool buffered;
+	double limit_mb_per_s, link_mb_per_s; /* NAN: not said */
+	const char *link_name;
 	struct cli_destroy destroy;
 	/* how */
 	bool is_virtual, cpu_is_free;

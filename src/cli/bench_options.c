@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "bench_cli.h"
@@ -21,6 +22,8 @@ enum {
 	OPTION_ROTATION,
 	OPTION_HOLE,
 	OPTION_BUFFERED,
+	OPTION_LIMIT,
+	OPTION_LINK,
 	OPTION_DESTROY,
 	OPTION_CLOCK,
 	OPTION_CPUS,
@@ -50,6 +53,8 @@ static const struct cli_option options[] = {
 	{OPTION_ROTATION, "rotation", 0, "NAME", "for array: (left-symmetric)"},
 	{OPTION_HOLE, "write-hole", 0, "WAY", "for array: log or bitmap (log)"},
 	{OPTION_BUFFERED, "buffered", 0, NULL, "through the page cache"},
+	{OPTION_LIMIT, "limit", 0, "MB/S", "what the devices can give (measured on the target)"},
+	{OPTION_LINK, "link", 0, "LINK", "the target is behind 1GbE 10GbE 2GFC 4GFC or MB/s"},
 	{OPTION_DESTROY, "destroy", 0, "TARGET", "write to what is not empty; repeated; or all-named"},
 	{OPTION_CLOCK, "clock", 0, "CLOCK", "real, or virtual for memory disks (real)"},
 	{OPTION_CPUS, "cpus", 0, "N", "virtual CPUs, or free (2)"},
@@ -190,6 +195,11 @@ static int take_option(struct bench_request *r, int id, const char *value, struc
 	case OPTION_BUFFERED:
 		r->buffered = true;
 		return 0;
+	case OPTION_LIMIT:
+		return real_parse("--limit", value, 0.001, 1e9, &r->limit_mb_per_s, err);
+	case OPTION_LINK:
+		r->link_name = value;
+		return cli_link_parse(value, &r->link_mb_per_s, err);
 	case OPTION_DESTROY:
 		return cli_destroy_add(&r->destroy, value, err);
 	case OPTION_CLOCK:
@@ -229,6 +239,12 @@ static int check_together(const struct bench_request *r, struct error *err)
 	if (!is_array && (r->chunk_bytes || r->rotation || r->write_hole || r->model))
 		return error_set(err, ERR_USAGE,
 			"--chunk, --rotation, --write-hole and --model go with the target array:LAYOUT");
+	if (isfinite(r->link_mb_per_s) && (is_array || strncmp(r->words[0], "mem:", 4) == 0))
+		return error_set(err, ERR_USAGE,
+			"--link is for a directory, file or device that is reached over it; the disks of %s are in "
+			"this "
+			"machine",
+			r->words[0]);
 	if (r->block_bytes && (r->block_bytes % 512 || r->block_bytes > (1u << 30)))
 		return error_set(err, ERR_USAGE, "--bs must be a multiple of 512 bytes and at most 1 GiB");
 	if (r->word_count > 1 && !is_array)
@@ -245,7 +261,8 @@ int bench_request_take(struct bench_request *r, int argc, char **argv, struct er
 	const char *value;
 	int id, code = 0;
 
-	*r = (struct bench_request){.seed = 1, .read_percent = UINT32_MAX, .cpus = 2};
+	*r = (struct bench_request){
+		.seed = 1, .read_percent = UINT32_MAX, .cpus = 2, .limit_mb_per_s = NAN, .link_mb_per_s = NAN};
 	cli_scan_init(&scan, argc, argv, &help);
 	while (!code && (id = cli_scan_next(&scan, &value, err)) != 0) {
 		if (id < 0 || id == CLI_HELP)

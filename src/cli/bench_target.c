@@ -1,7 +1,9 @@
 /*
  * One target of `spindle bench`: opened, measured workload by workload, closed. Behind an array the limit of each
- * workload is measured first, on the bare disks: afterwards they hold the array's labels.
+ * workload is measured first, on the bare disks: afterwards they hold the array's labels. A file, a directory's file or
+ * a device is its own limit, past the cache, just before each of its workloads.
  */
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -12,6 +14,7 @@
 #define FILE_BYTES_DEFAULT (1ull << 30)
 #define SPAN_BYTES_MAX (8ull << 30) /* of large devices, unless --size says more */
 #define SPAN_ALIGN (1ull << 20)
+#define REST_NS 3600000000000ull
 
 struct run {
 	const struct bench_request *request;
@@ -21,7 +24,7 @@ struct run {
 	const char *layout_name, *disks_name;
 	double create_s;
 	bool keeps_data;            /* only reads, from what is there */
-	struct bench_limit *limits; /* one for each workload, or NULL */
+	struct bench_limit *limits; /* one for each workload, or NULL: on the target itself */
 	struct workload *list;
 	size_t count;
 	char scaled[200];
@@ -41,6 +44,23 @@ static double model_disks(const struct layout *l, const struct workload *w)
 	return w->read_percent >= 50 ? m.seq_read : m.seq_write;
 }
 
+/* What was said counts instead of what would be measured. */
+static bool limit_is_said(const struct run *run, struct bench_limit *ret)
+{
+	double said = run->request->limit_mb_per_s;
+
+	*ret = (struct bench_limit){
+		.mb_per_s = said, .model_mb_per_s = said, .alone_mb_per_s = said, .slowest_share = NAN};
+	return isfinite(said);
+}
+
+/* A drive that writes into a cache first finds it full of the limit's writes. In virtual time it may rest. */
+static void let_rest(const struct run *run)
+{
+	if (run->request->is_virtual)
+		os_sleep_ns(REST_NS);
+}
+
 static int measure_limits(struct run *run, const struct cli_disks *disks, struct error *err)
 {
 	uint64_t least = UINT64_MAX;
@@ -54,6 +74,8 @@ static int measure_limits(struct run *run, const struct cli_disks *disks, struct
 		uint64_t each = min_of(least, round_up_u64(run->list[i].span_bytes / disks->count, SPAN_ALIGN));
 		int code;
 
+		if (limit_is_said(run, &run->limits[i]))
+			continue;
 		cli_progress_phase(&run->progress, "limit of %s", run->list[i].test);
 		code = bench_limit_measure(
 			disks->disks, (unsigned)disks->count, &run->list[i], each, &run->limits[i], err);
@@ -63,7 +85,26 @@ static int measure_limits(struct run *run, const struct cli_disks *disks, struct
 		run->limits[i].model_mb_per_s = run->limits[i].mb_per_s;
 		if (run->layout)
 			run->limits[i].model_mb_per_s *= model_disks(run->layout, &run->list[i]) / (double)disks->count;
+		let_rest(run);
 	}
+	return 0;
+}
+
+/* Of a workload whose data is there, on the target itself. Without one the cell goes on and is not valid. */
+static int measure_own_limit(struct run *run, const struct workload *w, struct bench_limit *ret, struct error *err)
+{
+	struct error reason = ERROR_INIT;
+	int code = 0;
+
+	if (!limit_is_said(run, ret) && run->target->bare) {
+		cli_progress_phase(&run->progress, "limit of %s", w->test);
+		code = bench_limit_target(run->target, w, ret, &reason);
+		if (code == ERR_INTERRUPTED)
+			return error_set(err, code, "%s", reason.text);
+		if (code)
+			cli_say("no limit for %s: %s", w->test, reason.text);
+	}
+	ret->link_mb_per_s = run->request->link_mb_per_s;
 	return 0;
 }
 
@@ -84,14 +125,8 @@ static void name_cell(const struct run *run, const struct workload *w, struct ce
 		snprintf(cell->options, sizeof(cell->options), "%.199s", run->scaled);
 }
 
-static bool has_limit(const struct run *run)
-{
-	return run->limits != NULL;
-}
-
 static int run_workloads(struct run *run, struct error *err)
 {
-	static const struct bench_limit unknown = {NAN, NAN, NAN, NAN, ""};
 	scoped_free struct cell *cell = malloc(sizeof(*cell));
 	int code = cell ? 0 : error_set(err, ERR_MEMORY, "out of memory");
 	uint64_t filled = 0;
@@ -108,13 +143,20 @@ static int run_workloads(struct run *run, struct error *err)
 			if (code)
 				break;
 		}
+		struct bench_limit limit;
+		if (run->limits)
+			limit = run->limits[i];
+		else
+			code = measure_own_limit(run, w, &limit, err);
+		if (code)
+			break;
 		name_cell(run, w, cell);
 		cell->create_s = run->create_s;
 		cell->usable_bytes = run->target->size_bytes;
 		if (run->layout)
 			cell->failures_survived = layout_failures_survived(run->layout);
 		cli_progress_phase(&run->progress, "%s: %s", run->target->name, w->test);
-		code = bench_run(run->target, w, has_limit(run) ? &run->limits[i] : &unknown, &run->say, cell, err);
+		code = bench_run(run->target, w, &limit, &run->say, cell, err);
 		if (code == 0 || (code == ERR_INTERRUPTED && cell->sample_count > 0)) {
 			int added = result_add_cell(run->result, cell, err);
 

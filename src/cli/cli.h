@@ -124,6 +124,9 @@ void cli_disks_release(struct cli_disks *d); /* closes what is open */
 /* "ATA ST2000 (serial Z1), 2 TB" or the path and the size: for what is shown before a write. */
 char *cli_disk_describe(const struct cli_disks *d, size_t index, char *text, size_t bytes);
 
+/* 1GbE, 10GbE, 2GFC, 4GFC, or a number of MB/s. */
+int cli_link_parse(const char *text, double *ret_mb_per_s, struct error *err);
+
 /* --- progress ------------------------------------------------------------------------------------ */
 
 /*

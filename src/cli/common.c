@@ -336,3 +336,23 @@ json_t *cli_json_real(double value)
 {
 	return isfinite(value) ? json_real(value) : json_null();
 }
+
+/* --- links --------------------------------------------------------------------------------------- */
+
+/* Payload rates: 8b/10b leaves Fibre Channel of 2 and 4 Gbit 200 and 400 MB/s. */
+int cli_link_parse(const char *text, double *ret_mb_per_s, struct error *err)
+{
+	static const struct {
+		const char *name;
+		double mb_per_s;
+	} links[] = {{"1GbE", 125}, {"10GbE", 1250}, {"2GFC", 200}, {"4GFC", 400}};
+
+	for (size_t i = 0; i < array_count(links); i++)
+		if (strcasecmp(links[i].name, text) == 0) {
+			*ret_mb_per_s = links[i].mb_per_s;
+			return 0;
+		}
+	if (real_parse("--link", text, 0.001, 1e9, ret_mb_per_s, NULL) != 0)
+		return error_set(err, ERR_USAGE, "--link is 1GbE, 10GbE, 2GFC, 4GFC or a number of MB/s, not '%s'", text);
+	return 0;
+}

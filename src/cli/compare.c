@@ -177,23 +177,10 @@ static int preset_set(struct compare *c, const char *value, struct error *err)
 			 cli_nearest(value, workload_presets) ? "'?" : "");
 }
 
-/* Payload rates: 8b/10b leaves Fibre Channel of 2 and 4 Gbit 200 and 400 MB/s. */
 static int link_set(struct compare *c, const char *value, struct error *err)
 {
-	static const struct {
-		const char *name;
-		double mb_per_s;
-	} links[] = {{"1GbE", 125}, {"10GbE", 1250}, {"2GFC", 200}, {"4GFC", 400}};
-
 	snprintf(c->result.link_name, sizeof(c->result.link_name), "%.15s", value);
-	for (size_t i = 0; i < array_count(links); i++)
-		if (strcasecmp(links[i].name, value) == 0) {
-			c->result.link_mb_per_s = links[i].mb_per_s;
-			return 0;
-		}
-	if (real_parse("--link", value, 0.001, 1e9, &c->result.link_mb_per_s, NULL) != 0)
-		return error_set(err, ERR_USAGE, "--link is 1GbE, 10GbE, 2GFC, 4GFC or a number of MB/s, not '%s'", value);
-	return 0;
+	return cli_link_parse(value, &c->result.link_mb_per_s, err);
 }
 
 static int chunk_set(struct compare *c, const char *value, struct error *err)

@@ -183,7 +183,8 @@ static void child_died(struct worlds *w, const struct child *child, int how)
 	char reason[160];
 
 	if (WIFSIGNALED(how))
-		snprintf(reason, sizeof(reason), "the simulated world was ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+		snprintf(reason, sizeof(reason), "the simulated world was ended by signal %d (%s)", WTERMSIG(how),
+			strsignal(WTERMSIG(how)));
 	else
 		snprintf(reason, sizeof(reason), "the simulated world ended early with status %d", WEXITSTATUS(how));
 	size_t before = w->c->result.cell_count;

@@ -43,6 +43,20 @@ VIRTUAL_TEST(random_limits_are_at_depth_four)
 	assert_true(each > 1.2 * one.iops && each < 1.8 * one.iops);
 }
 
+/* Else what is asked for with more in flight would stand above what is possible. */
+VIRTUAL_TEST(what_asks_for_more_in_flight_gets_as_many)
+{
+	struct workload w = scattered(100, 4 * KiB, 4 * 16 * MiB, 64, 10 * SECOND);
+	struct bench_limit limit = limit_of("mem:16MiB+model=ssd-sata,iops=100*4", NULL, &w, 16 * MiB);
+	struct cell c = run_word("mem:16MiB+model=ssd-sata,iops=100*4", NULL, &w, false);
+
+	assert_true(limit.mb_per_s >= 0.95 * c.mb_per_s);
+	w.depth = 8;
+	w.jobs = 8;
+	struct bench_limit jobs = limit_of("mem:16MiB+model=ssd-sata,iops=100*4", NULL, &w, 16 * MiB);
+	assert_near(jobs.mb_per_s, limit.mb_per_s, 0.02);
+}
+
 VIRTUAL_TEST(fixed_latency_disks_scale_with_depth)
 {
 	struct workload w = scattered(100, 4 * KiB, 4 * 16 * MiB, 1, 10 * SECOND);
@@ -122,6 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_of_n_disks_are_n_times_one),
 		cmocka_unit_test(random_limits_are_at_depth_four),
+		cmocka_unit_test(what_asks_for_more_in_flight_gets_as_many),
 		cmocka_unit_test(fixed_latency_disks_scale_with_depth),
 		cmocka_unit_test(a_shared_bus_and_a_slow_disk_are_told_apart),
 		cmocka_unit_test(a_limit_is_stable_and_seeded),

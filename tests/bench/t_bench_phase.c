@@ -422,7 +422,7 @@ VIRTUAL_TEST(a_phase_whose_windows_do_not_agree_is_run_again_and_longer)
 		r->stall_ns = 100 * MS;
 		w.lengthen_max = longer ? 16 : 1;
 		cell_init(&cell);
-		assert_ok(bench_run(&r->target, &w, NULL, NULL, &cell, &err), &err);
+		assert_ok(bench_run(&r->target, &w, &far_limit, NULL, &cell, &err), &err);
 		elapsed_s[longer] = cell.elapsed_s;
 		assert_near(cell.elapsed_s * cell.mb_per_s, (double)cell.logical_bytes / 1e6, 0.001); /* of one phase */
 		if (longer)
@@ -444,7 +444,7 @@ VIRTUAL_TEST(a_phase_whose_windows_agree_is_not_run_again)
 
 	w.lengthen_max = 16;
 	cell_init(&cell);
-	assert_ok(bench_run(&r->target, &w, NULL, NULL, &cell, &err), &err);
+	assert_ok(bench_run(&r->target, &w, &far_limit, NULL, &cell, &err), &err);
 	assert_in_range(r->count, 1990, 2010);
 	assert_null(strstr(cell.options, "as long"));
 }

@@ -23,6 +23,32 @@ VIRTUAL_TEST(honest_disks_are_valid)
 	assert_true(c.latency_p95_ns > c.latency_p50_ns);
 }
 
+static struct cell run_word_limited(const char *word, const struct bench_limit *limit, const struct workload *w)
+{
+	struct disks d = {0};
+
+	disks_open_more(&d, word);
+	struct target *t = target_of(&d);
+	struct cell cell = run_on(t, w, limit);
+	target_close(t);
+	disks_close(&d);
+	return cell;
+}
+
+VIRTUAL_TEST(nothing_is_valid_without_a_limit)
+{
+	static const struct bench_limit none = {
+		.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
+	struct workload w = sequential(0, MiB, 64 * MiB);
+	struct cell c = run_word_limited(HDD, &none, &w);
+
+	assert_verdict(&c, VERDICT_UNSTABLE);
+	assert_int_equal(c.note_count, 1);
+	assert_non_null(strstr(c.notes[0].reason, "no limit"));
+	c = run_word_limited(HDD, &far_limit, &w);
+	assert_verdict(&c, VERDICT_VALID);
+}
+
 /* --- CACHED ------------------------------------------------------------------------------------------------------ */
 
 VIRTUAL_TEST(reads_from_memory_are_cached)
@@ -460,6 +486,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(honest_disks_are_valid),
+		cmocka_unit_test(nothing_is_valid_without_a_limit),
 		cmocka_unit_test(reads_from_memory_are_cached),
 		cmocka_unit_test(direct_io_that_is_not_in_effect_is_cached),
 		cmocka_unit_test(a_working_set_under_twice_the_cache_is_cached),

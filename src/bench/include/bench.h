@@ -51,6 +51,7 @@ struct target {
 	bool rotating;        /* where no `disks` tell it: the device behind a path */
 	uint64_t cache_bytes; /* RAM that may hold its data: page cache for files, 0 for direct */
 	const char *state;    /* "healthy", "degraded", … asked before each phase when it can change */
+	struct disk *bare;    /* a file's or device's bytes past every cache, to measure the limit on; NULL: none */
 	unsigned failures_survived;
 };
 
@@ -138,6 +139,10 @@ int bench_fill(struct target *t, const struct workload *w, const struct bench_pr
 /* Measures the limit of a workload: the same pattern on all disks together, `span_bytes` of each disk. */
 int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const struct workload *w,
 	uint64_t span_bytes_each, struct bench_limit *ret, struct error *err);
+
+/* The same for a target whose disks are not known, within its own span: ERR_UNSUPPORTED without a `bare`. What is read
+ * must have been written; a workload that writes leaves other data behind. */
+int bench_limit_target(struct target *t, const struct workload *w, struct bench_limit *ret, struct error *err);
 
 /* What the CPU of this machine costs per stage, for the charge of virtual time and for `bench cpu:`. */
 void bench_cpu_measure(struct os_cost ret_costs[OS_STAGE_COUNT]);
