@@ -288,6 +288,12 @@ static int set_check(struct pool *p, const struct set *s, const struct entry *e,
 {
 	char path[1024], other[1024];
 
+	/* Whoever marked one as leaving keeps pointers to it until it has destroyed it. */
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i]->leaving) {
+			catalog_path(p, s->items[i], path);
+			return error_set(err, ERR_BUSY, "'%.250s' is being destroyed already", path);
+		}
 	list_for_each(&p->datasets, node) {
 		const struct entry *at = container_of(node, struct entry, d.link);
 
@@ -555,7 +561,9 @@ int pool_snapshot_rollback(struct pool *p, const char *path_at_name, bool destro
 		os_scoped_lock(&p->lock);
 		code = transaction_settle(p, err);
 		s = catalog_find(p, snapshot);
-		if (!code && (!s || s->leaving || s->d.destroyed || !catalog_find(p, head)))
+		struct entry *of = catalog_find(p, head);
+
+		if (!code && (!s || s->leaving || s->d.destroyed || !of || of->leaving || of->d.destroyed))
 			code = error_set(err, ERR_NOT_FOUND, "'%s' was destroyed meanwhile", path_at_name);
 		if (code)
 			set_leave(&newer, false);
