@@ -343,21 +343,17 @@ static int import_choose(struct import *m, const char *name, struct error *err)
 	return 0;
 }
 
-int labels_facts_read(struct disk *const *disks, unsigned count, struct label_facts **ret, struct error *err)
+int labels_facts_read(struct disk *const *disks, unsigned count, struct label_facts *ret, struct error *err)
 {
-	struct label_facts *facts = calloc(max_of(count, 1u), sizeof(*facts));
 	unsigned chunk = max_of(min_of(count, CHUNK_DISKS), 1u);
 	struct scan s;
-	int code = facts ? scan_open(&s, chunk, err) : error_set(err, ERR_MEMORY, "out of memory for the labels of %u disks", count);
+	int code = scan_open(&s, chunk, err);
 
-	if (code) {
-		free(facts);
+	if (code)
 		return code;
-	}
 	for (unsigned i = 0; i < count; i += chunk)
-		scan_chunk(&s, disks + i, min_of(chunk, count - i), facts + i, NULL);
+		scan_chunk(&s, disks + i, min_of(chunk, count - i), ret + i, NULL);
 	scan_close(&s);
-	*ret = facts;
 	return 0;
 }
 
@@ -902,8 +898,9 @@ static int import_claim(struct pool *p, bool force, struct error *err)
 int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
 		struct error *err)
 {
-	struct import m = {.count = disk_count};
-	int code = labels_facts_read(disks, disk_count, &m.facts, err);
+	struct import m = {.count = disk_count, .facts = calloc(max_of(disk_count, 1u), sizeof(*m.facts))};
+	int code = m.facts ? labels_facts_read(disks, disk_count, m.facts, err)
+			   : error_set(err, ERR_MEMORY, "out of memory for the labels of %u disks", disk_count);
 
 	if (!code)
 		code = import_choose(&m, o->name, err);

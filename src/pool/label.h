@@ -23,8 +23,8 @@ struct label_facts {
 };
 /* config may be NULL. ERR_NOT_FOUND: no label; else why its labels cannot be used. */
 int label_facts_read(struct disk *d, struct label_facts *ret, struct pool_config *config, struct error *err);
-/* Of many disks at once; to be freed. Without a label: configs is 0, `why` says more when `claims`. */
-int labels_facts_read(struct disk *const *disks, unsigned count, struct label_facts **ret, struct error *err);
+/* Of many disks at once, `count` answers. Without a label: configs is 0, `why` says more when `claims`. */
+int labels_facts_read(struct disk *const *disks, unsigned count, struct label_facts *ret, struct error *err);
 uint64_t label_back_offset(uint64_t disk_bytes);
 uint64_t label_host(char name[64]); /* never 0 */
 
