@@ -124,11 +124,9 @@ static int twins_check(struct disk *const *disks, unsigned count, struct error *
 	return 0;
 }
 
-static int disk_check(const struct pool_create_options *o, struct disk *d, struct error *err)
+static int disk_check(struct disk *d, struct error *err)
 {
 	const struct disk_traits *t = disk_traits(d);
-	struct pool_label_facts found;
-	struct error why = ERROR_INIT;
 
 	if (t->size_bytes < POOL_DISK_BYTES_MIN)
 		return error_set(err, ERR_TOO_SMALL, "%s has %llu bytes; a disk of a pool has 16 MiB at least", t->name,
@@ -138,15 +136,31 @@ static int disk_check(const struct pool_create_options *o, struct disk *d, struc
 			POOL_UNIT_BYTES);
 	if (t->read_only)
 		return error_set(err, ERR_READ_ONLY, "%s is open for reading only", t->name);
-	if (o->force)
-		return 0;
-	int rc = pool_label_read(d, &found, &why);
-	if (rc == ERR_NOT_FOUND)
-		return 0;
-	if (rc)
-		return error_set(err, rc == ERR_CORRUPT || rc == ERR_UNSUPPORTED ? ERR_REFUSED : rc, "%s", why.text);
-	return error_set(err, ERR_REFUSED, "%s belongs to pool %s (%s), last used on %s; force it to write over that", t->name, found.name,
-		found.exported ? "exported" : "not exported", found.host_name[0] ? found.host_name : "an unnamed host");
+	return 0;
+}
+
+/* No disk may belong to another pool, in use or not. */
+static int strangers_check(struct disk *const *disks, unsigned count, struct error *err)
+{
+	scoped_free struct label_facts *facts = calloc(count, sizeof *facts);
+
+	if (!facts)
+		return error_set(err, ERR_MEMORY, "no memory to look at %u disks", count);
+	int rc = labels_facts_read(disks, count, facts, err);
+	for (unsigned i = 0; !rc && i < count; i++) {
+		const struct label_facts *f = &facts[i];
+		const char *name = disk_traits(disks[i])->name;
+
+		if (f->configs)
+			rc = error_set(err, ERR_REFUSED, "%s belongs to pool %s (%s), last used on %s; force it to write over that", name, f->name,
+				f->exported ? "exported" : "not exported", f->host_name[0] ? f->host_name : "an unnamed host");
+		else if (f->claims)
+			rc = error_set(err, ERR_REFUSED, "%s has the label of a pool, not to be read: %s; force it to write over that", name,
+				f->why.text);
+		else if (!f->read)
+			rc = error_set(err, f->why.code ? f->why.code : ERR_IO, "%s cannot be read", name);
+	}
+	return rc;
 }
 
 static uint64_t power_of_two_below(uint64_t v)
@@ -221,9 +235,11 @@ static int config_make(const struct pool_create_options *o, struct disk *const *
 	if (!rc)
 		rc = groups_check(o, disk_count, c, err);
 	for (unsigned i = 0; !rc && i < disk_count; i++)
-		rc = disk_check(o, disks[i], err);
+		rc = disk_check(disks[i], err);
 	if (!rc)
 		rc = twins_check(disks, disk_count, err);
+	if (!rc && !o->force)
+		rc = strangers_check(disks, disk_count, err);
 	if (rc)
 		return rc;
 	snprintf(c->name, sizeof c->name, "%s", o->name);
