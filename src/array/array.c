@@ -439,13 +439,23 @@ void array__write_failed(struct array *a, unsigned key, int status)
 	array__labels_settle(a);
 }
 
+/* A disk that reads badly is better than none. */
+static bool can_spare(struct array *a, unsigned key)
+{
+	bool failed[LAYOUT_DISKS_MAX];
+
+	array__failed_set(a, failed);
+	failed[key / 2] = true;
+	return layout_survives(&a->layout, failed);
+}
+
 void array__read_failed(struct array *a, unsigned key, int status)
 {
 	os_scoped_lock(&a->lock);
 	struct member *m = &a->members[key / 2];
 
 	m->read_errors++;
-	if (a->redundant && !a->read_only && (status == ERR_GONE || m->read_errors > READ_ERRORS_MAX))
+	if (a->redundant && !a->read_only && (status == ERR_GONE || (m->read_errors > READ_ERRORS_MAX && can_spare(a, key))))
 		member_out(a, key, status);
 	array__labels_settle(a);
 }

@@ -119,6 +119,26 @@ static uint64_t to_mask(const bool *flags, unsigned count)
 	return mask;
 }
 
+/*
+ * More columns of the row cannot be read than there is parity, though their disks are there. That must not cost the
+ * array: what is left is kept, what is given is written, and poison stands for the rest until it is written again.
+ */
+static void span_plan_lost(struct span *s, const struct layout_row *lr, const bool *whole)
+{
+	s->way = LAYOUT_WRITE_RECONSTRUCT;
+	s->read = 0;
+	s->write = s->touched;
+	for (unsigned c = 0; c < lr->data + lr->parity; c++) {
+		if (c >= lr->data)
+			s->write |= (uint64_t)1 << c;
+		else if (bit(s->failed, c))
+			s->lost |= (uint64_t)1 << c;
+		else if (!whole[c])
+			s->read |= (uint64_t)1 << c;
+	}
+	s->write &= ~s->failed | s->bad;
+}
+
 static int span_plan(struct array *a, struct batch *b, struct span *s, const struct layout_row *lr, struct error *err)
 {
 	bool touched[LAYOUT_WIDTH_MAX] = {false}, whole[LAYOUT_WIDTH_MAX] = {false}, failed[LAYOUT_WIDTH_MAX] = {false};
@@ -139,7 +159,13 @@ static int span_plan(struct array *a, struct batch *b, struct span *s, const str
 		touched[c] = s->columns[c].hi > s->columns[c].lo;
 		s->touched |= (uint64_t)touched[c] << c;
 	}
+	s->lost = 0;
 	int rc = layout_plan_write(lr->data, lr->parity, touched, whole, failed, &plan, err);
+	if (rc == ERR_LOST && s->bad) {
+		error_clear(err);
+		span_plan_lost(s, lr, whole);
+		return 0;
+	}
 	if (rc) {
 		error_prefix(err, "array %s, row %llu", a->label.name, (unsigned long long)lr->row);
 		return rc;
@@ -181,7 +207,7 @@ static uint64_t scratch_need(const struct span *s, const struct layout_row *lr, 
 		return s->hi - s->lo;
 	if (s->way == LAYOUT_WRITE_MODIFY)
 		return bit(s->read, c) ? col->hi - col->lo : 0;
-	if (s->way == LAYOUT_WRITE_RECOVER || bit(s->read, c))
+	if (s->way == LAYOUT_WRITE_RECOVER || bit(s->read | s->lost, c))
 		return s->hi - s->lo;
 	return 0;
 }
@@ -274,6 +300,7 @@ static int round_fill(struct array *a, struct batch *b, struct io *io, struct er
 		}
 		s->index = b->at_row;
 		s->bad = 0;
+		s->retried = false;
 		s->failed = failed_columns(io, &lr);
 		s->logged = logged;
 		int rc = span_plan(a, b, s, &lr, err);
@@ -327,6 +354,12 @@ static int round_again(struct array *a, struct batch *b, struct io *io, struct e
 		s->bad &= ~out;
 		s->failed = out | s->bad;
 		rc = span_plan(a, b, s, &lr, err);
+		if (!rc && s->lost && !s->retried) { /* nothing is given up for an error that passes */
+			s->retried = true;
+			s->bad = 0;
+			s->failed = out;
+			rc = span_plan(a, b, s, &lr, err);
+		}
 		if (!rc && !span_memory(s, &lr, io)) {
 			/* It does not fit any more: the round ends before it and the next begins there. */
 			sp_assert(i > 0);
@@ -439,6 +472,9 @@ static int compute_recover(struct array *a, struct span *s, const struct layout_
 static void compute_generate(struct array *a, const struct buf_row *b, struct span *s, const struct layout_row *lr)
 {
 	for (unsigned c = 0; c < lr->data; c++)
+		if (bit(s->lost, c))
+			poison__fill(a, s->columns[c].bytes, s->hi - s->lo);
+	for (unsigned c = 0; c < lr->data; c++)
 		if (s->columns[c].bytes && bit(s->touched, c))
 			overlay(a, b, c, s->lo, s->hi, s->columns[c].bytes);
 	for (uint64_t at = s->lo, end; at < s->hi; at = end) {
@@ -514,6 +550,28 @@ static void span_writes(struct array *a, struct batch *b, const struct span *s, 
 	}
 }
 
+/* The map says lost of what is about to be poisoned; of a row that it calls dirty it need not, that is looked at. */
+static int lost_note(struct array *a, const struct batch *b, struct error *err)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < b->span_count; i++)
+		any |= b->spans[i].lost != 0;
+	if (!any)
+		return 0;
+	struct io *io = io__get(a, err);
+	if (!io)
+		return ERR_MEMORY;
+	os_mutex_lock(&a->lock);
+	for (unsigned i = 0; i < b->span_count; i++)
+		if (b->spans[i].lost)
+			map__lose(a, b->numbers[b->spans[i].index]);
+	int rc = map__sync(a, io, false, false, err);
+	os_mutex_unlock(&a->lock);
+	io__put(a, io);
+	return rc;
+}
+
 static int round_write(struct array *a, struct batch *b, struct io *io, struct error *err)
 {
 	uint64_t rows[BATCH_ROWS], sequence = 0;
@@ -533,6 +591,9 @@ static int round_write(struct array *a, struct batch *b, struct io *io, struct e
 	}
 	if (io->no_memory)
 		return error_set(err, ERR_MEMORY, "array %s: out of memory for writing rows", a->label.name);
+	rc = lost_note(a, b, err);
+	if (rc)
+		return rc;
 	if (logged && !a->tuning.no_log_fault_for_tests)
 		rc = log__append(a, io, rows, row_count, &sequence, err);
 	if (!rc)

@@ -16,6 +16,8 @@ struct span {
 	uint64_t bad;     /* of these: their disk is there, their bytes are not */
 	enum layout_write_way way;
 	uint64_t read, write;
+	uint64_t lost; /* data columns whose bytes nobody can make again: poison stands for them */
+	bool retried;  /* what was bad was read once more before it was given up */
 	bool logged;
 	struct column *columns; /* width of them */
 };

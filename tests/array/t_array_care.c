@@ -280,6 +280,67 @@ static void test_replace(void **state)
 	}
 }
 
+/* Parts of rows are written where a second disk cannot read a place: what cannot be made again is lost and said so, what
+ * is written is there, and the array goes on. */
+static int lost_under_a_write(void *arg)
+{
+	struct world w;
+	struct error err = ERROR_INIT;
+
+	world_init(&w, 15);
+	world_disks(&w, 3, 24 << 20);
+	world_spec(&w, 0, "mem:24MiB+fault=eio,op=read,offset=9MiB,length=192KiB,nth=1,count=1000");
+	world_create(&w, "raid5", 64 << 10, *(enum array_hole *)arg);
+	world_open(&w);
+	fill(&w);
+	world_close(&w);
+	disk_close(w.disks[1]);
+	w.disks[1] = NULL;
+	world_open(&w);
+	bool *given = calloc(w.size / 512, 1);
+	for (uint64_t at = 4096; at + 1024 <= w.size; at += 88 << 10) { /* never all columns at one place */
+		world_write(&w, at, 1024);
+		given[at / 512] = given[at / 512 + 1] = true;
+	}
+	world_flush(&w);
+	assert_int_equal(status_of(&w)->state, ARRAY_DEGRADED);
+	unsigned bad = 0;
+	while (disk_read(w.disks[0], 9 << 20, w.buffer, 4096, NULL)) /* until it can be read again */
+		bad++;
+	assert_in_range(bad, 1, 999);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		uint64_t lost = 0;
+
+		array_drop_cache(w.array);
+		for (uint64_t at = 0; at < w.size; at += 512) {
+			error_clear(&err);
+			int rc = array_read(w.array, at, w.buffer, 512, &err);
+
+			if (rc == ERR_LOST && !given[at / 512]) {
+				lost++;
+				continue;
+			}
+			must(rc, &err);
+			assert_memory_equal(w.buffer, w.copy + at, 512);
+		}
+		/* Three chunks of the disk that reads badly, and of each the one of the missing disk. */
+		assert_in_range(lost, 1, 2 * 3 * 128);
+		assert_in_range(status_of(&w)->counters.rows_lost, 1, 3);
+		world_close(&w);
+		world_open(&w);
+	}
+	free(given);
+	world_close(&w);
+	world_free(&w);
+	return 0;
+}
+
+static void test_lost_under_a_write(void **state)
+{
+	for (enum array_hole hole = ARRAY_HOLE_LOG; hole <= ARRAY_HOLE_BITMAP; hole++)
+		simulated(lost_under_a_write, &hole, 1);
+}
+
 /* A second disk that cannot read a place while the first is rebuilt: that place is lost, said so, and nothing else. */
 static int lost_place(void *arg)
 {
@@ -431,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rot), cmocka_unit_test(test_mishaps),
 		cmocka_unit_test(test_beyond), cmocka_unit_test(test_replace), cmocka_unit_test(test_lost_place),
+		cmocka_unit_test(test_lost_under_a_write),
 		cmocka_unit_test(test_attach_detach), cmocka_unit_test(test_slow_copy)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
