@@ -8,7 +8,8 @@ _spindle() {
   local presets='dd iozone bonnie vm database nfs quick'
 
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'compare survey bench array report models --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'compare survey bench array create destroy list status get set inherit snapshot rollback clone rename volume
+      scrub check dump import export hold iostat history report models --help --version' -- "$current"))
     return
   fi
   case $previous in
@@ -29,6 +30,20 @@ _spindle() {
       return ;;
   esac
   case $verb in
+    create) words='mirror parity1 parity2 parity3 raidz raidz2 raidz3 --dry-run --force --destroy --property --volume --sparse
+        --volblocksize --disks --help' ;;
+    destroy) words='--disks --recursive --force --help' ;;
+    list) words='--disks --type --scripted --parsable --columns --recursive --json --help' ;;
+    get) words='all --disks --scripted --parsable --columns --json --help' ;;
+    status) words='--disks --verbose --troubled --json --help' ;;
+    iostat) words='--disks --verbose --scripted --parsable --help' ;;
+    import) words='--disks --property --rewind --force --json --help' ;;
+    hold) words='--disks --cache --help' ;;
+    volume) words='read write discard --disks --offset --length --cache --help' ;;
+    check) words='--disks --data --json --help' ;;
+    dump) words='labels uberblocks log runs catalog trees all --help' ;;
+    snapshot|rollback) words='--disks --recursive --help' ;;
+    rename|clone|set|inherit|history|scrub|export) words='--disks --help' ;;
     compare)
       words='--model --clock --layouts --stacks --tests --preset --size --chunk --budget --cpu --cpus --seed --price
         --link --rig --destroy --yes --dry-run --out --json --fio-json --csv --markdown --help' ;;
@@ -60,6 +75,10 @@ _spindle() {
           words="$words $(spindle array status 2>/dev/null | sed -nE 's/^([A-Za-z0-9_.-]+): .*/\1/p')"
         fi
       fi ;;
+  esac
+  case $verb in
+    destroy|list|status|iostat|export|hold|scrub|check|history|rename|clone|set|inherit|snapshot|rollback|volume|get)
+      words="$words $(spindle list -H -o name 2>/dev/null)" ;;
   esac
   if [[ $current == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$current"))

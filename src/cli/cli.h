@@ -42,6 +42,26 @@ int command_array(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_survey(int argc, char **argv);
 int command_models(int argc, char **argv);
+int command_create(int argc, char **argv);
+int command_destroy(int argc, char **argv);
+int command_rename(int argc, char **argv);
+int command_list(int argc, char **argv);
+int command_get(int argc, char **argv);
+int command_set(int argc, char **argv);
+int command_inherit(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_iostat(int argc, char **argv);
+int command_history(int argc, char **argv);
+int command_import(int argc, char **argv);
+int command_export(int argc, char **argv);
+int command_hold(int argc, char **argv);
+int command_snapshot(int argc, char **argv);
+int command_rollback(int argc, char **argv);
+int command_clone(int argc, char **argv);
+int command_scrub(int argc, char **argv);
+int command_volume(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_dump(int argc, char **argv);
 
 /* The whole line that was typed, for result.command; shell quotes where a word needs them. */
 const char *cli_command_line(void);

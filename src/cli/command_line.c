@@ -5,6 +5,14 @@
 #include "internal.h"
 
 static char line[512];
+static int word_count;
+static char **words;
+
+void cli__words(int *ret_argc, char ***ret_argv)
+{
+	*ret_argc = word_count;
+	*ret_argv = words;
+}
 
 static bool is_plain(const char *word)
 {
@@ -37,6 +45,8 @@ void cli__remember_command_line(int argc, char **argv)
 {
 	size_t length = 0;
 
+	word_count = argc;
+	words = argv;
 	add_text(&length, "spindle", 7);
 	for (int i = 1; i < argc; i++) {
 		add_text(&length, " ", 1);

@@ -19,6 +19,26 @@ static const struct verb verbs[] = {
 	{"survey", command_survey, "every disk alone and all together: the slow disk, the bus limit (reads only)"},
 	{"bench", command_bench, "one target, one workload or preset: a directory, file, device, array, null: or cpu:"},
 	{"array", command_array, "create, status, check, replace, attach, detach, destroy, read, write"},
+	{"create", command_create, "a pool of disks, a dataset, or with -V a volume"},
+	{"destroy", command_destroy, "a pool, a dataset or a snapshot"},
+	{"list", command_list, "pools, or with -r or -t datasets"},
+	{"status", command_status, "how pools are"},
+	{"get", command_get, "properties"},
+	{"set", command_set, NULL},
+	{"inherit", command_inherit, NULL},
+	{"snapshot", command_snapshot, "keeps what a dataset holds; also rollback, clone, rename"},
+	{"rollback", command_rollback, NULL},
+	{"clone", command_clone, NULL},
+	{"rename", command_rename, NULL},
+	{"volume", command_volume, "reads, writes and discards bytes of a volume"},
+	{"scrub", command_scrub, "verifies all that a pool holds, and mends it; also check, dump"},
+	{"check", command_check, NULL},
+	{"dump", command_dump, NULL},
+	{"import", command_import, "finds pools on disks and takes them over; also export, hold"},
+	{"export", command_export, NULL},
+	{"hold", command_hold, NULL},
+	{"iostat", command_iostat, "what the disks of a pool do; also history"},
+	{"history", command_history, NULL},
 	{"report", command_report, "results of earlier runs again, as table, bars, Markdown, CSV or JSON"},
 	{"models", command_models, "the disk models there are, and what their numbers cite"},
 };
@@ -50,7 +70,8 @@ static void print_help(FILE *out)
 	fprintf(out, "usage: spindle VERB [OPTION]… [WORD]…\n\n"
 		     "A storage engine, and a test bench that says what each of its numbers is worth.\n\n");
 	for (size_t i = 0; i < array_count(verbs); i++)
-		fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+		if (verbs[i].summary)
+			fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
 	fprintf(out, "\nA DISK is PATH or mem:SIZE, then any of +model=NAME[,key=value]… +fault=KIND[,key=value]…\n"
 		     "+trace=FILE; *N repeats it. See spindle-disks(7).\n\n"
 		     "  spindle VERB --help      the options of a verb\n"
@@ -77,7 +98,7 @@ static int run_verb(int argc, char **argv)
 	return CLI_REFUSED;
 }
 
-static int run(int argc, char **argv)
+int cli__run(int argc, char **argv)
 {
 	if (argc < 2) {
 		print_help(stderr);
@@ -104,7 +125,7 @@ int main(int argc, char **argv)
 
 	catch_signals();
 	cli__remember_command_line(argc, argv);
-	status = run(argc, argv);
+	status = cli__run(argc, argv);
 	cli__progress_erase();
 	/* What was printed counts as done only when it arrived. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_DONE) {

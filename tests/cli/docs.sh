@@ -23,6 +23,10 @@ for verb in create status read write check replace attach detach destroy; do
   check spindle-array.1.scd array $verb
 done
 
+for verb in create destroy rename list get set inherit snapshot rollback clone status iostat history scrub import export hold volume check dump; do
+  check spindle-pool.1.scd $verb
+done
+
 # The other way: an option that a page names is one that its verb takes.
 for verb in compare bench survey; do
   grep -oE -- '\*--[a-z0-9-]+\*' "$root/man/spindle-$verb.1.scd" | tr -d '*' | sort -u | while read -r option; do
