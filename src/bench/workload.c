@@ -169,6 +169,8 @@ static void scale(const struct line *line, uint64_t target_bytes, struct workloa
 	w->span_bytes = room;
 	if (line->count == 0) {
 		w->duration_ns = PRESET_NS;
+		/* A stream of reads ends with the data: a second time round it would read what was read. */
+		w->total_bytes = !line->random && line->read_percent == 100 ? room : 0;
 		return;
 	}
 	w->total_bytes = min_of(asked, room);
