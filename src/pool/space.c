@@ -258,37 +258,46 @@ int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t record
 
 /* --- nodes --------------------------------------------------------------------------------------------------------------- */
 
-/* The disks that a row of copies may go to, the next in turn first: those of one group while it has enough. */
+/* Of one group, the next in turn first, those that are there before those that are away: a copy may be promised to a disk that is
+ * away, which gets it when it is back. */
+static unsigned meta_disks_of(struct pool *p, unsigned g, bool away_too, unsigned *disks)
+{
+	const struct pool_group *group = &p->groups[g];
+	unsigned n = 0;
+	struct stretch at;
+
+	for (unsigned away = 0; away <= (away_too && n > 0 ? 1u : 0u); away++)
+		for (unsigned i = 0; i < group->disk_count; i++) {
+			struct pool_disk *d = &p->disks[group->disks[(p->space->meta_turn[g] + i) % group->disk_count]];
+			bool fits = away ? d->state != PD_ONLINE && d->state != PD_REMOVED && d->zone_count > 0 : d->state == PD_ONLINE;
+
+			if (fits && zone_find(d, CLASS_META, 1, true, &at))
+				disks[n++] = d->index;
+		}
+	return n;
+}
+
+/* The disks that a row of copies may go to: those of one group while one has enough of them, else of one that has enough with those
+ * that are away, else any. */
 static unsigned meta_disks(struct pool *p, unsigned copies, unsigned *disks)
 {
 	struct space *s = p->space;
-	unsigned n = 0, all = 0;
+	unsigned n = 0;
 
-	for (unsigned turn = 0; turn < p->group_count; turn++) {
-		unsigned g = (s->meta_group + turn) % p->group_count;
-		const struct pool_group *group = &p->groups[g];
-		unsigned online = 0, places = 0;
-		struct stretch at;
+	for (unsigned away = 0; away < 2; away++)
+		for (unsigned turn = 0; turn < p->group_count; turn++) {
+			unsigned g = (s->meta_group + turn) % p->group_count;
 
-		for (unsigned i = 0; i < group->disk_count; i++) {
-			struct pool_disk *d = &p->disks[group->disks[(s->meta_turn[g] + i) % group->disk_count]];
-
-			if (d->state != PD_ONLINE)
+			n = meta_disks_of(p, g, away != 0, disks);
+			if (n < copies)
 				continue;
-			online++;
-			if (zone_find(d, CLASS_META, 1, true, &at)) {
-				disks[n++] = d->index;
-				places++;
-			}
-		}
-		if (places >= copies) {
-			memmove(disks, disks + n - places, places * sizeof *disks);
-			s->meta_turn[g] = (s->meta_turn[g] + copies) % group->disk_count;
+			s->meta_turn[g] = (s->meta_turn[g] + copies) % p->groups[g].disk_count;
 			s->meta_group = (g + 1) % p->group_count;
-			return places;
+			return n;
 		}
-		all += online;
-	}
+	n = 0;
+	for (unsigned turn = 0; turn < p->group_count; turn++)
+		n += meta_disks_of(p, (s->meta_group + turn) % p->group_count, false, disks + n);
 	s->meta_group = (s->meta_group + 1) % p->group_count;
 	for (unsigned g = 0; g < p->group_count; g++)
 		s->meta_turn[g] = (s->meta_turn[g] + 1) % p->groups[g].disk_count;
