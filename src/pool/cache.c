@@ -384,7 +384,7 @@ void record_becomes_clean(struct cache *c, struct record *r, bool ahead)
 	sp_assert(r->bytes && r->queue == QUEUE_NONE && r->hashed);
 	r->state = RECORD_CLEAN;
 	r->uses = 0;
-	r->read_end = 0;
+	r->read_end = ahead ? (uint32_t)c->clock : 0;
 	c->clean_bytes += r->volume->record_bytes;
 	record_enqueue(c, r, ahead ? QUEUE_AHEAD : ghost_take(c, r) ? QUEUE_MAIN : QUEUE_SMALL);
 }
@@ -445,7 +445,7 @@ void cache_trim(struct cache *c, uint64_t need_bytes)
 	uint64_t steps = 4 * c->record_count + 16;
 
 	while (c->clean_bytes + c->reading_bytes + c->fetching_bytes + need_bytes > c->cap_bytes && steps--) {
-		bool ahead_is_long = c->ahead_bytes > c->cap_bytes / 2;
+		bool ahead_is_long = c->ahead_bytes > c->cap_bytes / 8 * 5;
 		bool small_is_long = c->small_bytes >= c->cap_bytes / 10;
 
 		if (ahead_is_long && evict_step(c, &c->ahead))
@@ -455,6 +455,23 @@ void cache_trim(struct cache *c, uint64_t need_bytes)
 		if (!evict_step(c, &c->main) && !evict_step(c, &c->small) && !evict_step(c, &c->ahead))
 			return;
 	}
+}
+
+/* What was read ahead and nobody came for is given up after so many reads. */
+#define AHEAD_IS_STALE 4096u
+
+uint64_t cache_ahead_room(struct cache *c)
+{
+	while (!list_is_empty(&c->ahead)) {
+		struct record *r = container_of(c->ahead.next, struct record, link);
+
+		if (r->refs || (uint32_t)c->clock - r->read_end < AHEAD_IS_STALE)
+			break;
+		evict(c, r);
+	}
+	uint64_t taken = c->ahead_bytes + c->fetching_bytes + c->queued_bytes, most = c->cap_bytes / 8 * 5;
+
+	return taken < most ? most - taken : 0;
 }
 
 bool cache_has_read_room(const struct cache *c, uint64_t bytes)

@@ -53,35 +53,49 @@ static struct stream *stream_find(struct volume *v, uint64_t first, bool within_
 	return least;
 }
 
-/* Streams that go on share the window. */
-static uint64_t window_limit(const struct cache *c, const struct volume *v)
+static unsigned streams_live(const struct volume *v)
 {
 	unsigned live = 0;
 
 	for (unsigned i = 0; i < STREAMS; i++)
 		live += v->streams[i].hits && v->stream_clock - v->streams[i].used < STREAM_IS_LIVE;
-	return max_of((c->window_bytes / max_of(live, 1u)) >> v->record_shift, UINT64_C(1));
+	return max_of(live, 1u);
+}
+
+/* One has its runs; several share the room that there is. */
+static uint64_t window_limit(const struct cache *c, const struct volume *v, unsigned live)
+{
+	uint64_t bytes = min_of(c->window_bytes, c->cap_bytes / 8 * 5 / live);
+
+	return max_of(bytes >> v->record_shift, UINT64_C(1));
 }
 
 static void fetch_queue(struct cache *c, struct volume *v, uint64_t first, uint64_t count)
 {
 	c->fetches[(c->fetch_first + c->fetch_count++) % FETCHES_MAX] =
 		(struct fetch){.volume = v, .first = first, .count = count};
+	c->queued_bytes += count << v->record_shift;
 	os_cond_signal(&c->fetch_work);
 }
 
-static void stream_go_on(struct cache *c, struct volume *v, struct stream *s, uint64_t last)
+/* One stream is fetched in stretches that keep all disks' queues filled. With several the disks have enough to do, and
+ * what counts is that each turn at a stream is long: its window is fetched at once when little of it is left. */
+static void stream_go_on(struct cache *c, struct volume *v, struct stream *s, uint64_t last, unsigned live)
 {
-	uint64_t segment =
-		max_of(min_of(c->segment_bytes >> v->record_shift, (uint64_t)FETCH_RECORDS_MAX), UINT64_C(1));
+	uint64_t stretch = live > 1 ? s->window : c->segment_bytes >> v->record_shift;
 	uint64_t end = min_of(last + s->window, v->record_count);
+	bool is_end = end == v->record_count;
 
+	stretch = max_of(min_of(stretch, (uint64_t)FETCH_RECORDS_MAX), UINT64_C(1));
 	s->ahead = max_of(s->ahead, last);
-	/* In whole stretches once the window is that long; a short one goes as it is. */
+	if (live > 1 && s->ahead - last > s->window / 4 && !is_end)
+		return;
+	/* What would push out what others wait for is not asked for. */
+	end = min_of(end, s->ahead + (cache_ahead_room(c) >> v->record_shift));
 	while (s->ahead < end && c->fetch_count < FETCHES_MAX) {
-		uint64_t n = min_of(end - s->ahead, segment);
+		uint64_t n = min_of(end - s->ahead, stretch);
 
-		if (n < segment && n < s->window / 2 && end < v->record_count)
+		if (live == 1 && n < stretch && n < s->window / 2 && !is_end)
 			return;
 		fetch_queue(c, v, s->ahead, n);
 		s->ahead += n;
@@ -90,11 +104,12 @@ static void stream_go_on(struct cache *c, struct volume *v, struct stream *s, ui
 
 void prefetch_note(struct cache *c, struct volume *v, uint64_t first, uint64_t last, uint64_t bytes)
 {
+	c->clock++;
 	if (!c->fetch_thread_count)
 		return;
 	struct stream *s = stream_find(v, first, bytes < v->record_bytes);
 	bool is_new = s->used == 0;
-	uint64_t limit = window_limit(c, v);
+	unsigned live;
 
 	s->used = ++v->stream_clock;
 	/* Pieces of one record are one step. */
@@ -105,8 +120,9 @@ void prefetch_note(struct cache *c, struct volume *v, uint64_t first, uint64_t l
 	if (s->hits < (bytes >= LONG_READ_BYTES ? 1u : 2u))
 		return;
 	uint64_t least = max_of((2 * bytes) >> v->record_shift, UINT64_C(2));
-	s->window = min_of(max_of(2 * s->window, least), limit);
-	stream_go_on(c, v, s, s->next);
+	live = streams_live(v);
+	s->window = min_of(max_of(2 * s->window, least), window_limit(c, v, live));
+	stream_go_on(c, v, s, s->next, live);
 }
 
 void prefetch_forget(struct cache *c, struct volume *v)
@@ -121,8 +137,10 @@ void prefetch_forget(struct cache *c, struct volume *v)
 	for (unsigned i = 0; i < c->fetch_count; i++) {
 		struct fetch *f = &c->fetches[(c->fetch_first + i) % FETCHES_MAX];
 
-		if (!v || f->volume == v)
+		if (!v || f->volume == v) {
+			c->queued_bytes -= f->count << f->volume->record_shift;
 			f->count = 0;
+		}
 	}
 }
 
@@ -149,11 +167,6 @@ static void fetch_run(struct cache *c, const struct fetch *f)
 
 	if (!l)
 		return;
-	/* Several streams may ask for more than there is room for: then their readers fetch themselves. */
-	if (c->fetching_bytes && c->fetching_bytes + (f->count << f->volume->record_shift) > c->cap_bytes / 2) {
-		load_put(c, l);
-		return;
-	}
 	fetch_claim(c, l, f);
 	uint64_t bytes = (uint64_t)l->count << f->volume->record_shift;
 	if (l->count) {
@@ -186,6 +199,7 @@ static void fetcher_run(void *arg)
 
 		c->fetch_first = (c->fetch_first + 1) % FETCHES_MAX;
 		c->fetch_count--;
+		c->queued_bytes -= f.count << f.volume->record_shift;
 		if (f.count && !f.volume->forgetting)
 			fetch_run(c, &f);
 	}

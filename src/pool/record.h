@@ -160,7 +160,9 @@ struct cache {
 
 	/* clean ones: S3-FIFO */
 	uint64_t cap_bytes, clean_bytes;
-	uint64_t reading_bytes, fetching_bytes; /* on their way, for readers and for prefetch */
+	uint64_t reading_bytes, fetching_bytes,
+		queued_bytes; /* on their way, for readers and for prefetch; to be fetched */
+	uint64_t clock;       /* of reads */
 	struct list small, main, ahead;
 	uint64_t small_bytes, main_bytes, ahead_bytes; /* ahead: read or being read and not asked for yet */
 	uint64_t *ghosts;
@@ -224,6 +226,7 @@ void record_becomes_clean(struct cache *c, struct record *r, bool ahead);
 uint64_t *valid_map_get(struct cache *c);
 void valid_map_put(struct cache *c, uint64_t *map);
 void cache_trim(struct cache *c, uint64_t need_bytes);
+uint64_t cache_ahead_room(struct cache *c); /* bytes that may be asked for ahead */
 bool cache_has_read_room(const struct cache *c, uint64_t bytes);
 uint8_t *cache_buffer(struct cache *c, uint64_t bytes);
 /* Records of v in [first, last), up to `room`, from hash place *cursor on; for ranges much longer than what is cached.

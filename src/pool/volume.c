@@ -272,6 +272,8 @@ int volume_read(struct volume *v, uint64_t offset, void *buffer, uint64_t length
 {
 	struct cache *c = v->cache;
 	uint64_t chunk = min_of((uint64_t)READ_CHUNK_BYTES, (uint64_t)READ_CHUNK_RECORDS << v->record_shift);
+
+	chunk = min_of(chunk, max_of(c->cap_bytes / 2 & ~(uint64_t)(RECORD_BYTES_MAX - 1), (uint64_t)RECORD_BYTES_MAX));
 	int rc = volume_range_check(v, offset, length, "a read", err);
 
 	os_charge(OS_STAGE_CALL, 0);

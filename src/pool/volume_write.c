@@ -104,7 +104,7 @@ static int no_space(struct volume *v, uint64_t bytes, struct error *err)
 	const struct dataset *d = dataset_by_id(p, v->dataset);
 	uint64_t bytes_left = d ? available_bytes(p, d) : 0;
 
-	return error_set(err, ERR_SPACE, "pool %s has %s left for %s, a write needs %s", p->config.name,
+	return error_set(err, ERR_SPACE, "no space left in pool %s: it has %s for %s, a write needs %s", p->config.name,
 		size_format_binary(bytes_left, left), v->path, size_format_binary(bytes, wanted));
 }
 

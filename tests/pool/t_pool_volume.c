@@ -329,7 +329,7 @@ static int space(void *arg)
 	assert_int_equal(volume_write(v, 0, buffer, MIB, &err), 0);
 	assert_int_equal(volume_write(v, MIB, buffer, MIB, &err), 0);
 	assert_int_equal(volume_write(v, 2 * MIB, buffer, 4096, &err), ERR_SPACE);
-	assert_non_null(strstr(err.text, "tank has 0 B left"));
+	assert_non_null(strstr(err.text, "no space left in pool tank: it has 0 B"));
 	error_clear(&err);
 	assert_int_equal(pool_commit_now(&mock.pool, &err), 0);
 	mock.available_bytes = 0;
