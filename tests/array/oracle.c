@@ -123,17 +123,18 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *la
 	o->steps = 8 + (unsigned)random_below(&r, 40);
 	o->generations = 2 + (unsigned)random_below(&r, 2);
 	o->buffer_bytes = (256u << 10) << random_below(&r, 5);
+	o->sector_bytes = random_below(&r, 5) ? 512 : 4096;
 }
 
 char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_BYTES])
 {
 	snprintf(text, ORACLE_TEXT_BYTES,
 		"--seed %llu --layout %s --plan %s --disks %u --chunk %llu --hole %s --rotation %s --log-disk %d --noise %d "
-		"--stream %d --threads %u --steps %u --generations %u --buffer %llu --cut %llu --fault %s --plant %s",
+		"--stream %d --threads %u --steps %u --generations %u --buffer %llu --sector %u --cut %llu --fault %s --plant %s",
 		(unsigned long long)o->seed, o->layout, oracle_plan_names[o->plan], o->disks,
 		(unsigned long long)o->chunk_bytes, o->hole == ARRAY_HOLE_LOG ? "log" : "bitmap",
 		layout_rotation_names[o->rotation], o->log_disk, o->noise, o->stream, o->threads, o->steps, o->generations,
-		(unsigned long long)o->buffer_bytes, (unsigned long long)o->cut, oracle_fault_names[o->fault],
+		(unsigned long long)o->buffer_bytes, o->sector_bytes, (unsigned long long)o->cut, oracle_fault_names[o->fault],
 		oracle_planted_names[o->planted]);
 	return text;
 }
@@ -184,7 +185,8 @@ static int bodies_open(struct world *w)
 	for (unsigned i = 0; i < w->body_count; i++) {
 		struct body *b = &w->bodies[i];
 		char name[16];
-		struct crash_options c = {.lying_flush = w->o->planted == ORACLE_LYING_FLUSH ||
+		struct crash_options c = {.logical_bytes = w->o->sector_bytes,
+			.lying_flush = w->o->planted == ORACLE_LYING_FLUSH ||
 							 (w->o->planted == ORACLE_ONE_LYING_FLUSH && i == 0)};
 		snprintf(name, sizeof name, "disk%u", i);
 		if (crash_disk_open(name, &w->power, b->platter, &c, &b->disk, w->err) != 0)

@@ -49,6 +49,7 @@ struct oracle_options {
 	bool log_disk, noise, stream;
 	unsigned threads, steps, generations;
 	uint64_t buffer_bytes;
+	unsigned sector_bytes; /* of the disks: 512 or 4096 */
 	uint64_t cut; /* operation of the first generation at which power goes, or the fault is met; 0: drawn */
 	enum crash_fault fault; /* of ORACLE_FAULT */
 	enum oracle_planted planted;

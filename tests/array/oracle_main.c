@@ -25,7 +25,7 @@ struct request {
 
 enum choice {
 	O_SEED, O_SEEDS, O_LAYOUT, O_PLAN, O_SECONDS, O_EACH, O_LOUD, O_GO_ON, O_DISKS, O_CHUNK, O_HOLE, O_ROTATION,
-	O_LOG_DISK, O_NOISE, O_STREAM, O_THREADS, O_STEPS, O_GENERATIONS, O_BUFFER, O_CUT, O_FAULT, O_PLANT, OPTIONS
+	O_LOG_DISK, O_NOISE, O_STREAM, O_THREADS, O_STEPS, O_GENERATIONS, O_BUFFER, O_SECTOR, O_CUT, O_FAULT, O_PLANT, OPTIONS
 };
 static const struct choice_name {
 	const char *name;
@@ -33,7 +33,7 @@ static const struct choice_name {
 } names[OPTIONS] = {{"seed", true}, {"seeds", true}, {"layout", true}, {"plan", true}, {"seconds", true}, {"each", false},
 	{"loud", false}, {"go-on", false}, {"disks", true}, {"chunk", true}, {"hole", true}, {"rotation", true},
 	{"log-disk", true}, {"noise", true}, {"stream", true}, {"threads", true}, {"steps", true}, {"generations", true},
-	{"buffer", true}, {"cut", true}, {"fault", true}, {"plant", true}};
+	{"buffer", true}, {"sector", true}, {"cut", true}, {"fault", true}, {"plant", true}};
 
 static int word_find(const char *what, const char *text, const char *const *words, unsigned count, int *ret, struct error *err)
 {
@@ -109,6 +109,7 @@ static int take(struct request *q, enum choice which, const char *value, struct 
 	case O_STEPS: o->steps = (unsigned)n; break;
 	case O_GENERATIONS: o->generations = (unsigned)n; break;
 	case O_BUFFER: o->buffer_bytes = n; break;
+	case O_SECTOR: o->sector_bytes = (unsigned)n; break;
 	default: o->cut = n; break;
 	}
 	return 0;
@@ -134,6 +135,7 @@ static struct oracle_options options_for(const struct request *q, const char *la
 	GIVEN(O_STEPS, steps)
 	GIVEN(O_GENERATIONS, generations)
 	GIVEN(O_BUFFER, buffer_bytes)
+	GIVEN(O_SECTOR, sector_bytes)
 	GIVEN(O_CUT, cut)
 	GIVEN(O_FAULT, fault)
 #undef GIVEN
