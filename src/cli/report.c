@@ -72,6 +72,22 @@ static int option_take(struct show *s, int id, const char *value, struct error *
 	return 0;
 }
 
+/* That there is a file to read: a FIFO would let the reader wait for ever. */
+static int run_check(const char *place, struct error *err)
+{
+	char inside[CLI_PATH_BYTES + 16];
+	struct stat facts;
+
+	if (stat(place, &facts) != 0)
+		return error_set(err, ERR_NOT_FOUND, "%s: no such result", place);
+	if (S_ISDIR(facts.st_mode)) {
+		snprintf(inside, sizeof(inside), "%s/result.json", place);
+		if (stat(inside, &facts) != 0)
+			return error_set(err, ERR_NOT_FOUND, "%s is no directory of a run: there is no result.json in it", place);
+	}
+	return S_ISREG(facts.st_mode) ? 0 : error_set(err, ERR_USAGE, "%s is no file with a result", place);
+}
+
 static int load(struct show *s, struct error *err)
 {
 	for (size_t i = 0; i < s->count; i++) {
@@ -85,7 +101,9 @@ static int load(struct show *s, struct error *err)
 			if (cli_state_dir(below, false, path, NULL) == 0 && stat(path, &facts) == 0)
 				place = path;
 		}
-		status = report_load(place, &s->results[i], err);
+		status = run_check(place, err);
+		if (status == 0)
+			status = report_load(place, &s->results[i], err);
 		if (status != 0)
 			return status;
 		s->loaded++;

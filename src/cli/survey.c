@@ -1,3 +1,4 @@
+#include <locale.h>
 #include <libsmartcols.h>
 #include <math.h>
 #include <stdio.h>
@@ -299,6 +300,7 @@ int command_survey(int argc, char **argv)
 	struct request r = {.each_ns = 2000000000u, .seed = 1, .err = &err};
 	int code = take_words(&r, argc, argv, &err), status;
 
+	setlocale(LC_CTYPE, "");
 	if (code == 0)
 		code = r.burn_in_ns ? run_burn_in(&r, &err) : survey_in_world(&r, &err);
 	status = code == CLI_HELP ? CLI_DONE : code ? cli_fail(&err) : CLI_DONE;
