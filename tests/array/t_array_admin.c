@@ -1,6 +1,7 @@
 /*
  * Power that goes while an array is made, gets one copy more, or one less: cut at every operation in turn. Whatever is
- * left either is an array with all that was promised, or lets itself be made again.
+ * left either is an array with all that was promised, or lets itself be made again. And power that goes while parts of
+ * rows are written, when after it the log of one member cannot be read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,14 +14,14 @@
 #include "array.h"
 #include "crash_disk.h"
 
-#define DISKS 3
+#define DISKS 4 /* at most */
 #define DISK_BYTES (16u << 20)
 #define DATA_BYTES (256u << 10)
 #define SEEDS 6u
 
 struct admin {
 	const char *layout;
-	unsigned disks; /* that the array begins with */
+	unsigned disks, total; /* that the array begins with, that there are */
 	int (*act)(struct admin *w);
 	bool made; /* there is an array before `act` */
 	uint64_t cut, cuts;
@@ -38,7 +39,7 @@ static int disks_up(struct admin *w, uint64_t seed)
 	int rc = 0;
 
 	power_init(&w->power, seed);
-	for (unsigned i = 0; i < DISKS && !rc; i++) {
+	for (unsigned i = 0; i < w->total && !rc; i++) {
 		char name[16];
 		struct crash_options c = {.logical_bytes = (uint32_t)w->sector_bytes};
 
@@ -54,7 +55,7 @@ static void disks_down(struct admin *w)
 	if (w->array)
 		array_abandon(w->array);
 	w->array = NULL;
-	for (unsigned i = 0; i < DISKS; i++)
+	for (unsigned i = 0; i < w->total; i++)
 		w->platters[i] = crash_disk_take(w->open[i]);
 }
 
@@ -73,7 +74,7 @@ static int assemble(struct admin *w, struct error *err)
 	array_open_options_init(&o);
 	o.tuning.buffer_bytes = 1u << 20;
 	o.tuning.read_ahead_rows = UINT32_MAX;
-	return array_open(&w->array, &o, w->open, DISKS, err);
+	return array_open(&w->array, &o, w->open, w->total, err);
 }
 
 static int store(struct admin *w)
@@ -108,12 +109,48 @@ static int act_create(struct admin *w)
 
 static int act_attach(struct admin *w)
 {
-	return array_attach(w->array, w->open[DISKS - 1], true, NULL, NULL, NULL);
+	return array_attach(w->array, w->open[w->total - 1], true, NULL, NULL, NULL);
 }
 
 static int act_detach(struct admin *w)
 {
-	return array_detach(w->array, DISKS - 1, NULL);
+	return array_detach(w->array, w->total - 1, NULL);
+}
+
+/* Parts of rows, in another pattern. */
+static int act_write(struct admin *w)
+{
+	for (uint64_t at = 4096; at < DATA_BYTES; at += 20480)
+		if (array_write(w->array, at, w->right + DATA_BYTES + at, 4096, NULL))
+			return ERR_IO;
+	return array_flush(w->array, NULL);
+}
+
+/* Behind labels and map, before the data. */
+#define LOG_FROM (128u << 10)
+#define LOG_TO (1u << 20)
+
+/* Each sector is old or new, and parity agrees. */
+static int look_mixed(struct admin *w)
+{
+	struct array_check_result check;
+
+	crash_disk_spoil(w->open[w->seed % w->total], LOG_FROM, LOG_TO - LOG_FROM);
+	int rc = assemble(w, &w->err);
+	if (!rc)
+		rc = array_read(w->array, 0, w->seen, DATA_BYTES, &w->err);
+	for (uint64_t at = 0; at < DATA_BYTES && !rc; at += w->sector_bytes)
+		if (memcmp(w->seen + at, w->right + at, w->sector_bytes) &&
+			(memcmp(w->seen + at, w->right + DATA_BYTES + at, w->sector_bytes) ||
+				(at + 16384) % 20480 >= 4096))
+			rc = error_set(&w->err, ERR_CORRUPT, "%s, cut at %llu: the bytes at %llu are neither old nor new",
+				w->layout, (unsigned long long)w->cut, (unsigned long long)at);
+	if (!rc)
+		rc = array_check(w->array, false, &check, NULL, NULL, &w->err);
+	if (!rc && (check.mismatched_rows || check.unreadable_chunks))
+		rc = error_set(&w->err, ERR_CORRUPT, "%s, cut at %llu: parity does not agree", w->layout,
+			(unsigned long long)w->cut);
+	return rc;
 }
 
 /* What was there before is there still; what was not is, or can be made. */
@@ -144,7 +181,7 @@ static int one_cut(struct admin *w)
 {
 	int rc;
 
-	for (unsigned i = 0; i < DISKS; i++)
+	for (unsigned i = 0; i < w->total; i++)
 		w->platters[i] = platter_make(DISK_BYTES, 0);
 	rc = disks_up(w, w->seed * 1000 + w->cut);
 	if (!rc && w->made) {
@@ -166,9 +203,9 @@ static int one_cut(struct admin *w)
 	if (!rc)
 		rc = disks_up(w, w->cut);
 	if (!rc)
-		rc = look(w);
+		rc = w->act == act_write ? look_mixed(w) : look(w);
 	disks_down(w);
-	for (unsigned i = 0; i < DISKS; i++)
+	for (unsigned i = 0; i < w->total; i++)
 		platter_free(w->platters[i]);
 	return rc;
 }
@@ -180,10 +217,10 @@ static int world(void *arg)
 	int rc = 0;
 
 	random_seed(&random, 3);
-	w->right = malloc(DATA_BYTES);
+	w->right = malloc(2 * DATA_BYTES);
 	w->seen = malloc(DATA_BYTES);
 	sp_assert(w->right && w->seen);
-	random_fill(&random, w->right, DATA_BYTES);
+	random_fill(&random, w->right, 2 * DATA_BYTES);
 	/* What a cut leaves of the writes under way is drawn: several draws for each. */
 	for (w->seed = 1; w->seed <= SEEDS && !rc; w->seed++)
 		for (uint64_t cut = 1; !rc; cut++) {
@@ -207,6 +244,7 @@ static void at_every_operation(const char *what, const char *layout, unsigned di
 		assert_non_null(w);
 		w->layout = layout;
 		w->disks = disks;
+		w->total = max_of(disks, 3u);
 		w->act = act;
 		w->made = made;
 		w->sector_bytes = sector;
@@ -240,12 +278,19 @@ static void a_copy_less_costs_nothing(void **state)
 	at_every_operation("detach", "mirror", 3, act_detach, true);
 }
 
+static void a_log_that_cannot_be_read_costs_nothing(void **state)
+{
+	at_every_operation("write", "raid5", 3, act_write, true);
+	at_every_operation("write", "raid6", 4, act_write, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_array_is_made_or_can_be),
 		cmocka_unit_test(a_copy_more_costs_nothing),
 		cmocka_unit_test(a_copy_less_costs_nothing),
+		cmocka_unit_test(a_log_that_cannot_be_read_costs_nothing),
 	};
 	return cmocka_run_group_tests_name("array: power that goes while it is administered", tests, NULL, NULL);
 }
