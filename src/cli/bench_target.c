@@ -134,8 +134,9 @@ static int run_workloads(struct run *run, struct error *err)
 	for (size_t i = 0; !code && i < run->count; i++) {
 		const struct workload *w = &run->list[i];
 
-		/* What is read must have been written: once for all tests that share the span. */
-		if (w->read_percent > 0 && !run->keeps_data && filled < w->span_bytes &&
+		/* What is read must have been written, and random writes are of what is there: holes would be given their
+		 * places in the measured time. Once for all tests that share the span. */
+		if ((w->read_percent > 0 || w->random) && !run->keeps_data && filled < w->span_bytes &&
 			strcmp(run->target->ops->kind, "null") != 0) {
 			cli_progress_phase(&run->progress, "%s: filling", run->target->name);
 			code = bench_fill(run->target, w, &run->say, err);
