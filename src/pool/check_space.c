@@ -392,7 +392,7 @@ static void memory_columns(struct check *c, struct run *const *runs, size_t coun
 		for (unsigned z = 0; c->zones[d] && z < p->disks[d].zone_count; z++)
 			for (size_t i = 0; c->zones[d][z].sets[0] && i < p->disks[d].zone_bytes / NODE_BYTES; i++)
 				owned[d][CLASS_META] += set_has(c->zones[d][z].sets[SET_STATED], i);
-		for (unsigned class = 0; class <= CLASS_META; class ++)
+		for (unsigned class = 0; class <= CLASS_META; class++)
 			if (taken[class] != owned[d][class])
 				check_find(c,
 					"disk %u: %llu columns of %u bytes are taken in memory, and %llu have an owner",
@@ -516,6 +516,9 @@ void check_memory(struct check *c)
 		memory_columns(c, runs, count);
 		for (size_t i = 0; i < count; i++)
 			memory_run(c, runs[i]);
+		for (size_t i = 0; i < c->run_count; i++)
+			if (!run_find(p, c->runs[i].id))
+				check_find(c, "run %llu is in the tree and not in memory", LLU(c->runs[i].id));
 		if (p->committed)
 			check_unfolded(c);
 	}
