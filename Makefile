@@ -36,6 +36,7 @@ check: build
 
 install: build
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
 
 perf:
 	@tools/install-deps build perf

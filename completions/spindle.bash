@@ -1,8 +1,22 @@
 # bash completion for spindle. Options and words are those of --help; a test holds the two together.
 
+# _spindle_list WORDS CURRENT: the last of the words between commas.
+_spindle_list() {
+  local before=
+  [[ $2 == *,* ]] && before=${2%,*},
+  compopt -o nospace 2>/dev/null
+  COMPREPLY=($(compgen -P "$before" -W "$1" -- "${2##*,}"))
+}
+
 _spindle() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
   COMPREPLY=()
+  # bash cuts words at "=" and ":".
+  case $current in '='|':') previous=$current current= ;; esac
+  if [ "$previous" = '=' ] && [ "$COMP_CWORD" -ge 2 ]; then
+    previous=${COMP_WORDS[COMP_CWORD-1]}
+    [ "$previous" = '=' ] && previous=${COMP_WORDS[COMP_CWORD-2]}
+  fi
   local layouts='single concat stripe mirror raid10 raid10-far raid10-offset raid01 raid4 raid5 raid6 raid50 raid60'
   local tests='write rewrite read reread randread randwrite randread-128k randwrite-128k randread-8k randwrite-8k'
   local presets='dd iozone bonnie vm database nfs quick'
@@ -13,8 +27,9 @@ _spindle() {
     return
   fi
   case $previous in
-    --layouts) COMPREPLY=($(compgen -W "$layouts" -- "$current")); return ;;
-    --tests|--test|--bars) COMPREPLY=($(compgen -W "$tests" -- "$current")); return ;;
+    --layouts) _spindle_list "$layouts" "$current"; return ;;
+    --tests) _spindle_list "$tests" "$current"; return ;;
+    --test|--bars) COMPREPLY=($(compgen -W "$tests" -- "$current")); return ;;
     --preset) COMPREPLY=($(compgen -W "$presets" -- "$current")); return ;;
     --rw) COMPREPLY=($(compgen -W 'read write randread randwrite rw randrw' -- "$current")); return ;;
     --clock) COMPREPLY=($(compgen -W 'real virtual both' -- "$current")); return ;;
@@ -26,6 +41,7 @@ _spindle() {
     --payload) COMPREPLY=($(compgen -W 'random zero ratio:2 text' -- "$current")); return ;;
     --link) COMPREPLY=($(compgen -W '1GbE 10GbE 2GFC 4GFC' -- "$current")); return ;;
     --model)
+      compopt -o nospace 2>/dev/null
       COMPREPLY=($(compgen -S : -W "$(spindle models 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current"))
       return ;;
   esac
@@ -50,7 +66,12 @@ _spindle() {
     survey)
       words='--write --destroy --time --burn-in --model --clock --seed --json --help' ;;
     bench)
-      words='--preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed
+      if [ "$previous" = ':' ]; then
+        COMPREPLY=($(compgen -W "$layouts" -- "$current"))
+        return
+      fi
+      [ "$current" = array ] && compopt -o nospace 2>/dev/null
+      words='null: cpu: array: --preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed
         --model --chunk --rotation --write-hole --buffered --limit --link --destroy --clock --cpus --json --csv --markdown --fio-json
         --quiet --help' ;;
     report)
