@@ -5,6 +5,7 @@
  * snapshot holds, still go on (POOL-9): they free what they replace.
  */
 #include "record.h"
+#include "space.h"
 
 #include <string.h>
 
@@ -17,7 +18,8 @@
 struct writer {                  /* one call */
 	uint64_t promised_bytes; /* of the promise, not yet given to a record */
 	uint64_t delay_ns;
-	bool only_over; /* the pool is full: over what is there */
+	bool only_over;  /* the pool is full: over what is there */
+	bool only_dirty; /* not even that: over what is dirty and counted already */
 	bool replay, sync_always;
 };
 
@@ -70,6 +72,29 @@ static bool wait_for_space(struct pool *p, uint64_t dataset, uint64_t bytes)
 	return false;
 }
 
+/* What writes over live bytes may take of the reserve: half of the zones that are kept free. The rest is for deletes
+ * and the fold, for a column that died gives nothing back while others of its stripe live. */
+static uint64_t over_room(const struct pool *p)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < p->group_count; i++) {
+		const struct pool_group *g = &p->groups[i];
+		uint64_t least = UINT64_MAX;
+
+		for (unsigned k = 0; k < g->disk_count; k++) {
+			const struct pool_disk *d = &p->disks[g->disks[k]];
+			unsigned kept = (zones_reserved(d) + 1) / 2;
+
+			if (d->disk && d->state == PD_ONLINE)
+				least = min_of(
+					least, d->zones_free > kept ? (d->zones_free - kept) * d->zone_bytes : 0);
+		}
+		bytes += least == UINT64_MAX ? 0 : least * (g->width - g->parity);
+	}
+	return bytes;
+}
+
 static int write_begin(struct volume *v, uint64_t offset, uint64_t length, struct writer *w, struct error *err)
 {
 	struct cache *c = v->cache;
@@ -87,7 +112,9 @@ static int write_begin(struct volume *v, uint64_t offset, uint64_t length, struc
 	w->sync_always = d->sync_always;
 	if (available_bytes(p, d) < bytes && !wait_for_space(p, v->dataset, bytes)) {
 		w->only_over = true;
-		return 0;
+		w->only_dirty = spill_promised_bytes(p) + bytes > over_room(p);
+		if (w->only_dirty)
+			return 0;
 	}
 	os_mutex_lock(&c->lock);
 	c->promised_bytes += bytes;
@@ -109,7 +136,7 @@ static int no_space(struct volume *v, uint64_t bytes, struct error *err)
 }
 
 /* On a full pool: may this record be written? It may when it is dirty already or when its old bytes become free. */
-static int may_replace(struct volume *v, uint64_t index, struct error *err)
+static int may_replace(struct volume *v, uint64_t index, const struct writer *w, struct error *err)
 {
 	struct cache *c = v->cache;
 	struct pool *p = c->pool;
@@ -123,6 +150,8 @@ static int may_replace(struct volume *v, uint64_t index, struct error *err)
 	os_mutex_unlock(&c->lock);
 	if (counted)
 		return 0;
+	if (w->only_dirty)
+		return no_space(v, v->record_bytes, err);
 	os_mutex_lock(&p->lock);
 	const struct dataset *d = dataset_by_id(p, v->dataset);
 	uint64_t held_until = d ? d->newest_snapshot_commit : UINT64_MAX;
@@ -440,7 +469,7 @@ static int write_records(
 		struct grant g;
 
 		if (w->only_over)
-			rc = may_replace(v, at.index, err);
+			rc = may_replace(v, at.index, w, err);
 		if (rc)
 			return rc;
 		os_mutex_lock(&c->lock);

@@ -1,5 +1,7 @@
 #include "mock_store.h"
 
+#include "space.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +24,11 @@ void mock_open(uint64_t seed, uint64_t cache_bytes, uint64_t dirty_bytes)
 	p->group_count = 1;
 	p->groups[0] = (struct pool_group){.width = 8, .parity = 1, .disk_count = 8};
 	p->run_bytes = 1u << 20;
+	for (unsigned i = 0; i < 8; i++) {
+		p->groups[0].disks[i] = i;
+		p->disks[i] = (struct pool_disk){
+			.disk = (struct disk *)&mock, .state = PD_ONLINE, .zone_bytes = 1u << 20, .zones_free = 4};
+	}
 	p->open = &mock.open;
 	mock.open.commit = p->intent_commit = 1;
 }
@@ -213,6 +220,10 @@ uint64_t space_available_for(struct pool *p, uint32_t record_bytes)
 	uint64_t promised = spill_promised_bytes(p);
 
 	return mock.available_bytes > promised ? mock.available_bytes - promised : 0;
+}
+unsigned zones_reserved(const struct pool_disk *d)
+{
+	return 4;
 }
 void node_cache_drop(struct pool *p) {}
 /* The mock has one layer, played as the tree. */
