@@ -1,11 +1,12 @@
 /*
  * perf: what Spindle must reach, each as a ratio to a limit measured in the same run.
  *
- *   spindle-perf [virtual|cpu|scale|all]
+ *   spindle-perf [virtual|cpu|scale|pool|pool-cpu|all]
  *
  * virtual  eight hdd-7200-2008 disks in virtual time: every row against the same pattern on the bare disks
  * cpu      memory disks on the real clock: CPU-seconds per GB, and the ceiling of the bench itself
  * scale    wall time per simulated operation, 8 and 48 disks
+ * pool     what a pool's layouts reach, beside arrays on the same disks; pool-cpu: what that costs the CPU
  *
  * Prints one Markdown table a group. Exit 1 when a row misses what it must reach.
  */
@@ -17,6 +18,7 @@
 #include "bench.h"
 #include "disk.h"
 #include "os.h"
+#include "perf.h"
 #include "result.h"
 
 #define DISKS 8
@@ -25,12 +27,12 @@
 
 static unsigned missed;
 
-static void print_head(const char *title)
+void print_head(const char *title)
 {
 	printf("\n### %s\n\n| row | measured | limit | ratio | must reach | |\n|---|---|---|---|---|---|\n", title);
 }
 
-static void print_row(const char *name, double measured, double limit, const char *unit, double ratio, double least)
+void print_row(const char *name, double measured, double limit, const char *unit, double ratio, double least)
 {
 	bool ok = ratio >= least;
 	missed += !ok;
@@ -39,7 +41,7 @@ static void print_row(const char *name, double measured, double limit, const cha
 	fflush(stdout);
 }
 
-static void print_row_most(const char *name, double measured, const char *unit, double most)
+void print_row_most(const char *name, double measured, const char *unit, double most)
 {
 	bool ok = measured <= most;
 	missed += !ok;
@@ -47,7 +49,7 @@ static void print_row_most(const char *name, double measured, const char *unit, 
 	fflush(stdout);
 }
 
-static int open_disks(const char *word, struct disk **disks, unsigned *ret_count, struct error *err)
+int open_disks(const char *word, struct disk **disks, unsigned *ret_count, struct error *err)
 {
 	struct disk_specs specs = {0};
 	struct disk_open_options options = {0};
@@ -200,7 +202,7 @@ static int perf_virtual(void)
 
 /* --- CPU on the real clock -------------------------------------------------------------------------------- */
 
-static uint64_t cpu_ns(void)
+uint64_t cpu_ns(void)
 {
 	struct os_cpu_usage u;
 	os_cpu_usage(&u);
@@ -366,6 +368,10 @@ int main(int argc, char **argv)
 		rc |= perf_cpu();
 	if (all || strcmp(what, "scale") == 0)
 		rc |= perf_scale();
+	if (all || strcmp(what, "pool") == 0)
+		rc |= perf_pool();
+	if (all || strcmp(what, "pool-cpu") == 0)
+		rc |= perf_pool_cpu();
 	printf("\n%u missed\n", missed);
 	return rc || missed ? 1 : 0;
 }

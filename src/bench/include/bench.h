@@ -63,6 +63,30 @@ struct target_array_options {
 };
 int target_open_array(const struct target_array_options *o, struct disk *const *disks, unsigned disk_count,
 	struct target **ret_target, double *ret_create_s, struct error *err);
+
+/* A pool made of disks that the caller opened, and volumes in it, each a target. Layouts: stripe, mirrorxG, parity1 to
+ * parity3 with :WIDTH and xG. Close the targets before the pool. */
+#define BENCH_POOL_GROUPS_MAX 128
+struct bench_pool;
+struct bench_pool_options {
+	const char *layout;
+	uint64_t cache_bytes, dirty_bytes; /* 0: what a pool takes by itself */
+};
+int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disks, unsigned disk_count, struct bench_pool **ret,
+	double *ret_create_s, struct error *err);
+void bench_pool_close(struct bench_pool *p); /* NULL is fine */
+int bench_pool_volume(struct bench_pool *p, uint64_t bytes, uint32_t record_bytes, const char *compression, struct target **ret_target,
+	struct error *err);
+struct spindle_pool_info;
+void bench_pool_info(struct bench_pool *p, struct spindle_pool_info *ret); /* see spindle.h */
+/* What a layout is, without disks; ERR_USAGE when it does not fit so many. */
+struct bench_pool_shape {
+	unsigned groups, failures_survived;
+	bool is_mirror;
+	double data_share; /* of the raw bytes */
+};
+int bench_pool_layout(const char *layout, unsigned disks, struct bench_pool_shape *ret, struct error *err);
+
 int target_open_disk(struct disk *disk, struct target **ret_target, struct error *err);
 /* All disks side by side, each thread on its own disk: what the limit is measured on. */
 int target_open_disks(struct disk *const *disks, unsigned disk_count, struct target **ret_target, struct error *err);
