@@ -123,14 +123,19 @@ int run_repaired_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, s
 /* The next stripes to write in a class: up to `wanted` stripes of one run, neighbours, columns contiguous on each disk. Chooses the
  * group by free space in turn, continues the open run of (group, class), opens a new one when it is full. `records` is how many are
  * left to place: when fewer than k are, the answer is a short stripe of its own (k' = records, k' = 1 is a mirror) on the disks
- * with the most room. ERR_SPACE below the reserve unless `reserve` is set. With p->lock held. */
+ * with the most room. ERR_SPACE: nothing in what `use` allows; open runs may keep some. With p->lock held. */
 struct allotment {
 	struct run *run;
 	uint32_t first, count;
 };
 /* `commit`: of the transaction that the stripes will belong to; a run that holds stripes of a later one is not continued for it. */
-int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve,
-		struct allotment *ret, struct error *err);
+enum zone_use { /* which free zones may be opened */
+	ZONES_NONE,
+	ZONES_AVAILABLE, /* all but the reserve */
+	ZONES_ALL,
+};
+int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, enum zone_use use,
+		bool apart /* a run of its own */, struct allotment *ret, struct error *err);
 void space_close_runs(struct pool *p); /* gives back what open runs reserved and did not use */
 /* Metadata: `count` 16 KiB pieces in a row on each of `copies` distinct disks. */
 struct meta_extent {

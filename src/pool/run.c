@@ -290,6 +290,7 @@ static void note_over(struct pool *p, struct run *r)
 	if (r->over_tag || !run_is_over(r))
 		return;
 	r->over_tag = p->checkpoint_durable + 1;
+	r->dirty = r->known; /* it leaves the tree */
 	p->space->over_count++;
 }
 
@@ -352,10 +353,8 @@ int run_install(struct pool *p, const struct run_format *f, struct error *err)
 			else
 				p->space->dead_bytes += class_bytes[r->class];
 		}
-	if (f->stripes) {
+	if (f->stripes)
 		note_over(p, r);
-		r->dirty = r->over_tag != 0;
-	}
 	return 0;
 }
 
@@ -452,6 +451,10 @@ int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint3
 		bit_clear(r->returned, s);
 		for (unsigned c = 0; c < r->k; c++)
 			set_live(p, r, s, c);
+	}
+	if (r->over_tag) { /* all that the tree knew of it had died */
+		r->over_tag = 0;
+		p->space->over_count--;
 	}
 	count_parity(p, r, count);
 	r->stripes = max_of(r->stripes, first + count);
@@ -630,8 +633,8 @@ static void choose_disks(const struct pool *p, const struct group_shape *shape, 
 
 /* Disks, and a stretch on each of them, all of one length: as long as the shortest allows. A disk without any place is left
  * out when the group is wide enough. */
-static bool choose(const struct pool *p, struct group_shape *shape, unsigned width, unsigned class, uint32_t wanted, bool reserve,
-		   struct choice *c)
+static bool choose(const struct pool *p, struct group_shape *shape, unsigned width, unsigned class, uint32_t wanted,
+		   enum zone_use use, struct choice *c)
 {
 	for (;;) {
 		uint32_t least = wanted;
@@ -640,7 +643,7 @@ static bool choose(const struct pool *p, struct group_shape *shape, unsigned wid
 		if (shape->disk_count < width)
 			return false;
 		choose_disks(p, shape, width, (unsigned)(p->next_run % shape->disk_count), c);
-		for (; i < width && zone_find(&p->disks[c->disk[i]], class, least, reserve, &c->at[i]); i++)
+		for (; i < width && zone_find(&p->disks[c->disk[i]], class, least, use, &c->at[i]); i++)
 			least = min_of(least, c->at[i].count);
 		if (i == width) {
 			for (i = 0; i < width; i++)
@@ -728,8 +731,8 @@ static uint32_t run_length(const struct pool *p, unsigned class)
 	return (uint32_t)min_of(max_of(p->run_bytes / class_bytes[class], (uint64_t)1), (uint64_t)RUN_STRIPES_MAX);
 }
 
-int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve,
-	      bool apart, struct allotment *ret, struct error *err)
+int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted,
+	      enum zone_use use, bool apart, struct allotment *ret, struct error *err)
 {
 	struct space *s = p->space;
 	struct group_shape shape;
@@ -746,7 +749,7 @@ int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, u
 
 		if (!apart && r)
 			run_close(p, r);
-		if (!choose(p, &shape, k + shape.p, class, length, reserve, &c))
+		if (!choose(p, &shape, k + shape.p, class, length, use, &c))
 			return error_set(err, ERR_SPACE, "group %u has no free column of %u bytes on each of %u disks", group,
 					 class_bytes[class], k + shape.p);
 		int rc = run_open(p, group, class, k, shape.p, &c, &r, err);
@@ -817,7 +820,7 @@ int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_a
 		struct pool_disk *d = &p->disks[g->disks[i]];
 		bool same = d->index == r->column[column].disk;
 
-		if (used[d->index] || d->state != PD_ONLINE || !zone_find(d, r->class, r->stripes, true, &found) ||
+		if (used[d->index] || d->state != PD_ONLINE || !zone_find(d, r->class, r->stripes, ZONES_AVAILABLE, &found) ||
 		    found.count < r->stripes)
 			continue;
 		/* The disk that it was on keeps the load even; else the one with the most room. */

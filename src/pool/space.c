@@ -211,8 +211,8 @@ static unsigned group_turn(struct space *s, unsigned class, unsigned count, cons
 	return best;
 }
 
-int space_allot_apart(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve, bool apart,
-		      struct allotment *ret, struct error *err)
+int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, enum zone_use use, bool apart,
+		struct allotment *ret, struct error *err)
 {
 	struct space *s = p->space;
 	bool full[POOL_GROUPS_MAX] = {false};
@@ -234,8 +234,8 @@ int space_allot_apart(struct pool *p, uint64_t commit, unsigned class, uint32_t 
 
 		if (g == p->group_count)
 			return error_set(err, ERR_SPACE, "no group has room for %u bytes%s", class_bytes[class],
-					 reserve ? "" : " outside the reserve");
-		int rc = run_allot(p, g, commit, class, records, wanted, reserve, apart, ret, &why);
+					 use == ZONES_ALL ? "" : " outside the reserve");
+		int rc = run_allot(p, g, commit, class, records, wanted, use, apart, ret, &why);
 		if (rc != ERR_SPACE)
 			return rc ? error_set(err, rc, "%s", why.text) : 0;
 		full[g] = true;
@@ -243,17 +243,15 @@ int space_allot_apart(struct pool *p, uint64_t commit, unsigned class, uint32_t 
 	}
 }
 
-int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve,
-		struct allotment *ret, struct error *err)
+bool space_is_tight(const struct pool *p)
 {
-	struct error first = ERROR_INIT;
-	int rc = space_allot_apart(p, commit, class, records, wanted, reserve, false, ret, &first);
+	for (unsigned i = 0; i < p->disk_count; i++) {
+		const struct pool_disk *d = &p->disks[i];
 
-	if (rc == ERR_SPACE) { /* what open runs keep for themselves */
-		space_close_runs(p);
-		rc = space_allot_apart(p, commit, class, records, wanted, reserve, false, ret, NULL);
+		if (d->state == PD_ONLINE && d->zones_free <= 2 * zones_reserved(d) + 2)
+			return true;
 	}
-	return rc ? error_set(err, rc, "%s", first.text) : 0;
+	return false;
 }
 
 /* --- nodes --------------------------------------------------------------------------------------------------------------- */
@@ -271,7 +269,7 @@ static unsigned meta_disks_of(struct pool *p, unsigned g, bool away_too, unsigne
 			struct pool_disk *d = &p->disks[group->disks[(p->space->meta_turn[g] + i) % group->disk_count]];
 			bool fits = away ? d->state != PD_ONLINE && d->state != PD_REMOVED && d->zone_count > 0 : d->state == PD_ONLINE;
 
-			if (fits && zone_find(d, CLASS_META, 1, true, &at))
+			if (fits && zone_find(d, CLASS_META, 1, ZONES_ALL, &at))
 				disks[n++] = d->index;
 		}
 	return n;
@@ -322,7 +320,7 @@ int space_allot_meta(struct pool *p, uint32_t wanted, struct meta_extent *ret, s
 	if (copies < min_of(p->copies, online))
 		return error_set(err, ERR_SPACE, "only %u disks have room for a node, %u copies are needed", copies, p->copies);
 	for (unsigned c = 0; c < copies; c++) {
-		bool found = zone_find(&p->disks[disks[c]], CLASS_META, e.count, true, &at[c]);
+		bool found = zone_find(&p->disks[disks[c]], CLASS_META, e.count, ZONES_ALL, &at[c]);
 
 		sp_assert(found);
 		e.count = min_of(e.count, at[c].count);

@@ -54,7 +54,7 @@ static inline uint32_t zone_columns(const struct pool_disk *d, unsigned class)
 unsigned zones_reserved(const struct pool_disk *d); /* outside AVAIL: only metadata, and data with `reserve`, may open them */
 /* The lowest stretch of `wanted` columns in a zone of the class, else in the lowest free zone, else the longest there is.
  * false: none at all. Takes nothing. */
-bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, bool reserve, struct stretch *ret);
+bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum zone_use use, struct stretch *ret);
 int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct stretch *s, uint64_t *ret_unit, struct error *err);
 /* For what a descriptor says: ERR_CORRUPT unless they are inside, in place and free. */
 int zone_claim(struct pool *p, unsigned disk, unsigned class, uint64_t unit, uint32_t count, struct error *err);
@@ -65,8 +65,8 @@ void zone_mark_waiting(struct pool *p, unsigned disk, uint64_t unit, uint32_t co
 /* --- space.c ------------------------------------------------------------------------------------------------------------ */
 
 int space_quarantine(struct pool *p, uint64_t tag, unsigned disk, unsigned class, uint64_t unit, uint32_t count);
-int space_allot_apart(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve, bool apart,
-		      struct allotment *ret, struct error *err);
+/* Free zones are few: what opens one must be what was promised room in it. */
+bool space_is_tight(const struct pool *p);
 bool space_is_due(const struct pool *p, uint64_t tag);
 /* How the group writes new stripes with the disks that it has now. disks: where columns may lie, those that are there first. */
 struct group_shape {
@@ -82,8 +82,8 @@ struct run *run_make(struct pool *p, uint64_t id, unsigned class, unsigned k, un
 void run_forget(struct pool *p, struct run *r);  /* out of the table and of memory; its columns are the caller's business */
 void run_close(struct pool *p, struct run *r);   /* gives back what it reserved and did not use; forgets an empty one */
 /* Stripes in this group, as space_allot; `apart`: a run of their own. */
-int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, bool reserve,
-	      bool apart, struct allotment *ret, struct error *err);
+int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted,
+	      enum zone_use use, bool apart, struct allotment *ret, struct error *err);
 void runs_drop_over(struct pool *p);             /* those whose quarantine ended */
 void runs_free(struct pool *p);
 

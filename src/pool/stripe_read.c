@@ -14,14 +14,16 @@
  *
  * and what was wrong on a disk that is there goes to the repair queue. Nothing is repaired in place: POOL-1.
  *
- * Which copy of a mirror: the disk with the fewest requests under way; a sequential reader takes turns of 4 MiB, so that one stream
- * keeps all copies' heads in their places. A column whose disk was away when it was written is a last resort.
+ * Which copy of a mirror: the disk with the fewest requests under way. A sequential reader chooses once for 4 MiB, and stays with the
+ * disk whose head is there while the others have not two requests less to do: so streams settle on disks of their own, and one
+ * stream alone drives all copies in long turns. A column whose disk was away when it was written is a last resort.
  */
 #include <string.h>
 
 #include "stripe.h"
 
 #define TURN_BYTES (4u << 20)
+#define NEAR_BYTES (1u << 20)
 #define LOADS_BYTES_MAX (32u << 20) /* of stripes that are made whole at once */
 
 struct try {
@@ -39,7 +41,12 @@ struct reading {
 	struct try *tries;
 	struct column_read *reads;
 	unsigned *index; /* reads[i] is of tries[index[i]] */
-	unsigned planned[POOL_DISKS_MAX];
+	unsigned planned[POOL_DISKS_MAX]; /* requests of this batch, and where the last one ends */
+	uint64_t planned_end[POOL_DISKS_MAX];
+	struct turn {
+		uint64_t piece;
+		unsigned column;
+	} turns[POOL_DISKS_MAX];
 	bool sequential;
 };
 
@@ -90,41 +97,54 @@ static bool is_here(const struct pool *p, const struct run_shape *r, unsigned co
 	return d->disk && d->state == PD_ONLINE;
 }
 
-static unsigned requests_at(struct reading *g, unsigned disk)
+struct candidate {
+	unsigned column, requests;
+	bool doubtful, near;
+};
+
+/* Nothing doubtful while there is something better, then the least to do. */
+static bool is_better(const struct candidate *a, const struct candidate *b)
 {
+	return a->doubtful != b->doubtful ? !a->doubtful : a->requests < b->requests;
+}
+
+static struct candidate candidate_of(const struct reading *g, const struct try *t, unsigned column)
+{
+	struct disk_address at = shape_place(&t->run, t->read->bp.stripe, column);
+	uint64_t place = at.unit * POOL_UNIT_BYTES, end;
 	struct disk_load load;
 
-	disk_load(g->p->disks[disk].disk, &load);
-	return load.in_flight + g->planned[disk];
+	disk_load(g->p->disks[at.disk].disk, &load);
+	end = g->planned[at.disk] ? g->planned_end[at.disk] : load.end_bytes;
+	return (struct candidate){.column = column, .requests = load.in_flight + g->planned[at.disk],
+		.doubtful = is_doubtful(g->p, &t->run, column), .near = place >= end && place - end < NEAR_BYTES};
 }
 
 /* The copy to read next; width when none is left. */
 static unsigned choose_copy(struct reading *g, const struct try *t)
 {
-	unsigned width = t->run.k + t->run.p, best = width, least = 0, sound = 0, turn;
-	bool best_doubtful = true;
+	unsigned width = t->run.k + t->run.p;
+	struct disk_address at = shape_place(&t->run, t->read->bp.stripe, 0);
+	struct turn *turn = &g->turns[at.disk];
+	uint64_t piece = at.unit / (TURN_BYTES / POOL_UNIT_BYTES) + 1;
+	struct candidate best = {.column = width}, near = {.column = width};
 
-	for (unsigned c = 0; c < width; c++)
-		sound += !(t->tried >> c & 1) && is_here(g->p, &t->run, c) && !is_doubtful(g->p, &t->run, c);
-	turn = sound ? (unsigned)(shape_place(&t->run, t->read->bp.stripe, 0).unit / (TURN_BYTES / POOL_UNIT_BYTES)) % sound : 0;
+	if (g->sequential && turn->piece == piece && turn->column < width && !(t->tried >> turn->column & 1) &&
+	    is_here(g->p, &t->run, turn->column))
+		return turn->column;
 	for (unsigned c = 0; c < width; c++) {
-		bool doubtful = is_doubtful(g->p, &t->run, c);
-
 		if (t->tried >> c & 1 || !is_here(g->p, &t->run, c))
 			continue;
-		if (g->sequential && !doubtful) {
-			if (turn-- == 0)
-				return c;
-			continue;
-		}
-		unsigned load = requests_at(g, t->run.column[c].disk);
-		if (best == width || doubtful < best_doubtful || (doubtful == best_doubtful && load < least)) {
-			best = c;
-			best_doubtful = doubtful;
-			least = load;
-		}
+		struct candidate one = candidate_of(g, t, c);
+		if (best.column == width || is_better(&one, &best))
+			best = one;
+		if (one.near && (near.column == width || is_better(&one, &near)))
+			near = one;
 	}
-	return best;
+	if (g->sequential && near.column < width && near.doubtful == best.doubtful && near.requests < best.requests + 2)
+		best = near; /* its head is there */
+	*turn = (struct turn){.piece = piece, .column = best.column};
+	return best.column;
 }
 
 /* With p->lock held. */
@@ -149,8 +169,12 @@ static struct column_read read_of(struct reading *g, struct try *t)
 {
 	struct disk_address at = t->known ? shape_place(&t->run, t->read->bp.stripe, t->column) : t->read->bp.hint;
 
-	if (at.disk < g->p->disk_count)
-		g->planned[at.disk]++;
+	if (at.disk < g->p->disk_count) { /* neighbours are one request */
+		uint64_t place = at.unit * POOL_UNIT_BYTES;
+
+		g->planned[at.disk] += g->planned[at.disk] == 0 || place != g->planned_end[at.disk] || place % TURN_BYTES == 0;
+		g->planned_end[at.disk] = place + round_up_u64(t->read->bp.physical_bytes, POOL_UNIT_BYTES);
+	}
 	t->tried |= 1u << t->column;
 	return (struct column_read){.at = at,
 		.bytes = (uint32_t)round_up_u64(t->read->bp.physical_bytes, POOL_UNIT_BYTES),

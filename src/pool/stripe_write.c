@@ -126,16 +126,33 @@ static void drop_from(struct job *j, unsigned first)
 	j->stripe_count = first;
 }
 
-/* Its class, or when no zone of it and no free zone is left, a larger one: the rest of the column is zero. */
-static int allot(struct job *j, unsigned class, unsigned left, bool apart, struct allotment *ret, struct error *err)
+/* Its class, or when no zone of it and no free zone is left, a larger one: the rest of the column is zero. A record was promised room
+ * of its size before compression: when free zones are few, only columns of that size open one, so that promises are kept. */
+static int allot(struct job *j, unsigned class, unsigned left, uint32_t logical_bytes, bool apart, struct allotment *ret,
+		 struct error *err)
 {
-	int rc = ERR_SPACE;
+	enum zone_use use = j->reserve ? ZONES_ALL : ZONES_AVAILABLE;
+	unsigned promised = space_is_tight(j->p) ? max_of(class, class_of(logical_bytes)) : class;
 	struct error first = ERROR_INIT;
+	int rc = ERR_SPACE;
 
-	for (unsigned c = class; c < CLASS_COUNT && rc == ERR_SPACE; c++)
-		rc = apart ? space_allot_apart(j->p, j->t->commit, c, left, UINT32_MAX, j->reserve, true, ret, &first)
-			   : space_allot(j->p, j->t->commit, c, left, UINT32_MAX, j->reserve, ret, &first);
+	for (unsigned round = 0; round < 2 && rc == ERR_SPACE; round++) {
+		for (unsigned c = class; c < CLASS_COUNT && rc == ERR_SPACE; c++)
+			rc = space_allot(j->p, j->t->commit, c, left, UINT32_MAX, c < promised ? ZONES_NONE : use, apart, ret,
+					 &first);
+		if (rc == ERR_SPACE)
+			space_close_runs(j->p); /* what open runs keep for themselves */
+	}
 	return rc ? error_set(err, rc, "%s", first.text) : 0;
+}
+
+static uint32_t logical_most(const struct job *j, unsigned first, unsigned end)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = first; i < end; i++)
+		most = max_of(most, j->records[j->order[i]]->bp.logical_bytes);
+	return most;
 }
 
 /* Places order[first …]. All or none. With p->lock held. */
@@ -148,9 +165,10 @@ static int place(struct job *j, unsigned first, bool apart, struct error *err)
 
 		while (end < j->order_count && j->records[j->order[end]]->class == class)
 			end++;
+		uint32_t logical = logical_most(j, at, end);
 		while (at < end) {
 			struct allotment a;
-			int rc = allot(j, class, end - at, apart, &a, err);
+			int rc = allot(j, class, end - at, logical, apart, &a, err);
 
 			if (!rc) {
 				rc = stripes_add(j, &a, at, err);

@@ -78,7 +78,12 @@ static bool find_free_zone(const struct pool_disk *d, unsigned *ret)
 	return false;
 }
 
-bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, bool reserve, struct stretch *ret)
+static bool may_open(const struct pool_disk *d, enum zone_use use)
+{
+	return use == ZONES_ALL ? d->zones_free > 0 : use == ZONES_AVAILABLE && d->zones_free > zones_reserved(d);
+}
+
+bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum zone_use use, struct stretch *ret)
 {
 	uint32_t columns = zone_columns(d, class);
 	struct stretch best = {0};
@@ -101,8 +106,7 @@ bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, bool 
 		if (best.count == wanted)
 			break;
 	}
-	if (best.count < wanted && (reserve ? d->zones_free > 0 : d->zones_free > zones_reserved(d)) &&
-	    find_free_zone(d, &best.zone)) {
+	if (best.count < wanted && may_open(d, use) && find_free_zone(d, &best.zone)) {
 		best.first = 0;
 		best.count = wanted;
 	}

@@ -409,7 +409,7 @@ static void stripes_keep_the_disks_busy(void **state)
 {
 	static const struct speed speeds[] = {
 		{"hdd-7200-2008", {"parity1", {{GROUP_PARITY, 8, 8, 1}}, 1}, 0.95, 0.95},
-		{"hdd-7200-2008", {"mirrorx3", {{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 3}, 0.95, 0.50},
+		{"hdd-7200-2008", {"mirrorx3", {{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 3}, 0.95, 0.85},
 		{"ssd-sata", {"parity1", {{GROUP_PARITY, 8, 8, 1}}, 1}, 0.90, 0.90},
 	};
 

@@ -153,7 +153,8 @@ static int play_write(struct play *y, unsigned class, uint32_t records, bool res
 		struct allotment a;
 		struct error err = ERROR_INIT;
 
-		rc = space_allot(p, p->commit_durable + 1, class, left, 1 + (uint32_t)random_below(&y->random, 40), reserve, &a, &err);
+		rc = space_allot(p, p->commit_durable + 1, class, left, 1 + (uint32_t)random_below(&y->random, 40),
+				 reserve ? ZONES_ALL : ZONES_AVAILABLE, random_below(&y->random, 16) == 0, &a, &err);
 		if (rc) {
 			assert_int_equal(rc, ERR_SPACE);
 			assert_true(err.text[0]);
@@ -471,7 +472,7 @@ static struct allotment allot(unsigned class, uint32_t records)
 	struct error err = ERROR_INIT;
 	static uint32_t sums[POOL_WIDTH_MAX * 1024 * 4];
 
-	must(space_allot(world.pool, 1, class, records, UINT32_MAX, false, &a, &err), &err);
+	must(space_allot(world.pool, 1, class, records, UINT32_MAX, ZONES_AVAILABLE, false, &a, &err), &err);
 	must(stripes_keep(world.pool, a.run, a.first, a.count, sums, &err), &err);
 	return a;
 }
@@ -603,9 +604,9 @@ static void a_commit_does_not_continue_a_later_ones_run(void **state)
 	struct allotment a, b, c;
 
 	world_open((struct world_group[]){{GROUP_PARITY, 4, 4, 1}}, 1, NULL, 64 * MIB, 4 * MIB, MIB);
-	must(space_allot(world.pool, 5, 9, 3, 1, false, &a, NULL), NULL);
-	must(space_allot(world.pool, 6, 9, 3, 1, false, &b, NULL), NULL);
-	must(space_allot(world.pool, 5, 9, 3, 1, false, &c, NULL), NULL);
+	must(space_allot(world.pool, 5, 9, 3, 1, ZONES_AVAILABLE, false, &a, NULL), NULL);
+	must(space_allot(world.pool, 6, 9, 3, 1, ZONES_AVAILABLE, false, &b, NULL), NULL);
+	must(space_allot(world.pool, 5, 9, 3, 1, ZONES_AVAILABLE, false, &c, NULL), NULL);
 	assert_ptr_equal(a.run, b.run);
 	assert_ptr_not_equal(a.run, c.run);
 	stripes_drop(world.pool, c.run, c.first, c.count);
@@ -630,7 +631,7 @@ static void a_full_pool_keeps_its_reserve_and_says_so(void **state)
 		promised = space_available_for(world.pool, 128 << 10);
 		space_figures(world.pool, &s);
 		assert_true(promised > 0 && promised <= s.size_bytes - s.reserve_bytes);
-		while (space_allot(world.pool, 1, 9, 1000000, UINT32_MAX, false, &a, NULL) == 0) {
+		while (space_allot(world.pool, 1, 9, 1000000, UINT32_MAX, ZONES_AVAILABLE, false, &a, NULL) == 0) {
 			must(stripes_keep(world.pool, a.run, a.first, a.count, sums, NULL), NULL);
 			placed += (uint64_t)a.count * a.run->k * class_bytes[9];
 		}
@@ -654,7 +655,7 @@ static void records_fit_where_their_size_has_no_zone(void **state)
 	uint64_t small, large;
 
 	world_open((struct world_group[]){KIND_DISK}, 1, NULL, 64 * MIB, 4 * MIB, MIB);
-	while (space_allot(world.pool, 1, 0, 1000000, 1, false, &a, NULL) == 0)
+	while (space_allot(world.pool, 1, 0, 1000000, 1, ZONES_AVAILABLE, false, &a, NULL) == 0)
 		must(stripes_keep(world.pool, a.run, a.first, a.count, sums, NULL), NULL);
 	struct run **runs;
 	size_t n;
@@ -674,8 +675,8 @@ static void records_fit_where_their_size_has_no_zone(void **state)
 	large = space_available_for(world.pool, 8192);
 	assert_true(small > 20 * MIB);
 	assert_int_equal(large, 0);
-	assert_int_equal(space_allot(world.pool, 1, 1, 10, 10, false, &a, NULL), ERR_SPACE);
-	must(space_allot(world.pool, 1, 0, 10, 10, false, &a, NULL), NULL);
+	assert_int_equal(space_allot(world.pool, 1, 1, 10, 10, ZONES_AVAILABLE, false, &a, NULL), ERR_SPACE);
+	must(space_allot(world.pool, 1, 0, 10, 10, ZONES_AVAILABLE, false, &a, NULL), NULL);
 	assert_int_equal(a.count, 1); /* down to one stripe where free space is in pieces */
 	stripes_drop(world.pool, a.run, a.first, a.count);
 	world.promised = small;
