@@ -353,7 +353,7 @@ static void list_not_valid(const struct matrix *m, const struct report_style *s,
 		report__paragraph(s, out, 2, "%u of %u cells are not valid.", bad, cells);
 	else
 		report__paragraph(s, out, 2, "All %u cells are valid.", cells);
-	if (isfinite(r->link_mb_per_s)) {
+	if (isfinite(r->link_mb_per_s) && capped > 0) {
 		char rate[REPORT_TEXT_BYTES];
 
 		report__paragraph(s, out, 2, "^ %u more %s above what the link %s carries (%s MB/s): a client behind it sees no more than that.",
