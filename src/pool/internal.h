@@ -65,7 +65,7 @@ struct pool_disk {
 	unsigned index;
 	enum pool_disk_state state;
 	uint64_t data_start_bytes, zone_bytes;
-	unsigned zone_count, zones_free;
+	unsigned zone_count, zones_free, zones_kept; /* kept: the reserve */
 	struct zone *zones;
 	uint64_t free_bytes;                      /* of zones without a class and of columns in zones that have one */
 	uint64_t read_errors, write_errors, checksum_errors;
@@ -153,7 +153,7 @@ uint64_t space_available_bytes(struct pool *p);
 /* The same for records of one size: a zone of smaller columns does not hold them. What a writer asks before it dirties one. */
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes);
 void space_figures(struct pool *p, struct pool_space *ret); /* snapshots' part of data_bytes is the catalog's to move */
-bool space_is_coming(const struct pool *p); /* checkpoints will release something */
+bool space_is_coming(const struct pool *p); /* checkpoints may release something */
 /* For the checkpoint, with p->lock held: the runs that are dirty, in order of id (malloc'd; NULL and 0: none; ERR_MEMORY). */
 int runs_dirty(struct pool *p, struct run ***ret, size_t *ret_count, struct error *err);
 bool run_is_over(const struct run *r); /* closed and all stripes returned: leaves the tree; stays known until its quarantine ends */
@@ -445,6 +445,7 @@ struct pool {
 	uint64_t next_run, next_dataset;       /* the next free ones, raised by what a replay shows */
 	uint64_t checkpoint_newest;            /* the highest number seen on any disk; above uber.checkpoint after a rewind */
 	bool config_dirty, abandoned;
+	bool uber_is_everywhere;               /* import: every ring that counts has the newest checkpoint */
 	struct checkpoint *checkpoint;         /* in the making */
 
 	struct transaction *open, *closing_transaction;

@@ -536,6 +536,7 @@ static int import_disks(struct import *m, struct pool *p, struct error *err)
 struct found_uber {
 	struct uberblock *items; /* highest checkpoint first, each once */
 	unsigned count, room;
+	unsigned rings, rings_newest; /* that were to be read; that have the highest */
 };
 
 static int found_add(struct found_uber *f, const struct uberblock *u)
@@ -544,6 +545,8 @@ static int found_add(struct found_uber *f, const struct uberblock *u)
 
 	while (at < f->count && f->items[at].checkpoint > u->checkpoint)
 		at++;
+	if (at == 0)
+		f->rings_newest = f->count && f->items[0].checkpoint == u->checkpoint ? f->rings_newest + 1 : 1;
 	if (at < f->count && f->items[at].checkpoint == u->checkpoint)
 		return 0;
 	if (f->count == f->room) {
@@ -583,6 +586,7 @@ static int rings_read(struct pool *p, bool stale_too, struct found_uber *found, 
 					  buffer + b.count * ring_bytes, ring_bytes);
 		}
 		batch_run(&b);
+		found->rings += b.count;
 		for (unsigned n = 0; !code && n < b.count; n++) {
 			const uint8_t *ring = buffer + n * ring_bytes;
 
@@ -611,6 +615,7 @@ int uberblocks_read(struct pool *p, unsigned back, struct uberblock *ret, struct
 		code = error_set(err, ERR_CORRUPT, "no uberblock of pool %s can be trusted", p->config.name);
 	if (!code) {
 		p->checkpoint_newest = max_of(p->checkpoint_newest, found.items[0].checkpoint);
+		p->uber_is_everywhere = found.rings_newest == found.rings;
 		if (back >= found.count)
 			code = error_set(err, ERR_NOT_FOUND, "pool %s has %u checkpoints; there is none %u before the last",
 					 p->config.name, found.count, back);

@@ -383,8 +383,11 @@ static int pool_replay(struct pool *p, unsigned rewind, struct error *err)
 	}
 	for (unsigned i = 0; i < p->disk_count; i++)
 		found |= p->disks[i].state != PD_REMOVED && (p->disks[i].state != PD_ONLINE || p->config.disks[i].missed_from);
-	if (rc || p->read_only || (!found && !rewind && p->checkpoint_newest == p->uber.checkpoint))
+	if (rc || p->read_only)
 		return rc;
+	/* A disk that the last checkpoint did not reach must not be the only one left after what it freed is used again. */
+	if (!found && !rewind && p->checkpoint_newest == p->uber.checkpoint)
+		return p->uber_is_everywhere ? 0 : uberblock_write(p, &p->uber, err);
 	os_mutex_lock(&p->lock);
 	log_jump(p, SEQUENCES_JUMPED);
 	p->checkpoint_durable = max_of(p->checkpoint_durable, p->checkpoint_newest);
