@@ -114,7 +114,7 @@ static uint64_t to_mask(const bool *flags, unsigned count)
 {
 	uint64_t mask = 0;
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < min_of(count, (unsigned)LAYOUT_WIDTH_MAX); i++)
 		mask |= (uint64_t)flags[i] << i;
 	return mask;
 }
@@ -123,20 +123,14 @@ static uint64_t to_mask(const bool *flags, unsigned count)
  * More columns of the row cannot be read than there is parity, though their disks are there. That must not cost the
  * array: what is left is kept, what is given is written, and poison stands for the rest until it is written again.
  */
-static void span_plan_lost(struct span *s, const struct layout_row *lr, const bool *whole)
+static void span_plan_lost(struct span *s, const struct layout_row *lr, uint64_t whole)
 {
+	uint64_t data = ((uint64_t)1 << lr->data) - 1, parity = (((uint64_t)1 << lr->parity) - 1) << lr->data;
+
 	s->way = LAYOUT_WRITE_RECONSTRUCT;
-	s->read = 0;
-	s->write = s->touched;
-	for (unsigned c = 0; c < lr->data + lr->parity; c++) {
-		if (c >= lr->data)
-			s->write |= (uint64_t)1 << c;
-		else if (bit(s->failed, c))
-			s->lost |= (uint64_t)1 << c;
-		else if (!whole[c])
-			s->read |= (uint64_t)1 << c;
-	}
-	s->write &= ~s->failed | s->bad;
+	s->lost = s->failed & data;
+	s->read = data & ~s->failed & ~whole;
+	s->write = (s->touched | parity) & (~s->failed | s->bad);
 }
 
 static int span_plan(struct array *a, struct batch *b, struct span *s, const struct layout_row *lr, struct error *err)
@@ -163,7 +157,7 @@ static int span_plan(struct array *a, struct batch *b, struct span *s, const str
 	int rc = layout_plan_write(lr->data, lr->parity, touched, whole, failed, &plan, err);
 	if (rc == ERR_LOST && s->bad) {
 		error_clear(err);
-		span_plan_lost(s, lr, whole);
+		span_plan_lost(s, lr, to_mask(whole, lr->data));
 		return 0;
 	}
 	if (rc) {
