@@ -10,6 +10,10 @@
  *
  * Readers go on all the while: the old place stays as it is until its quarantine ends. A column of a disk that is away is
  * left alone (POOL-7): it is made good when the disk is back. Where a stripe is beyond recovery its bytes are moved as they are.
+ *
+ * When a pool is so full that no place for a whole column is left, not even after checkpoints, scrub writes the right bytes over
+ * those of its columns that by their sums hold wrong ones: they protect nothing as they are, and a write that is torn leaves
+ * them no worse. Nothing else is ever written in place.
  */
 #include <string.h>
 
@@ -137,14 +141,15 @@ struct mending {
 	struct run *run; /* held */
 	struct run_shape shape;
 	uint32_t stripes;
-	uint32_t mask; /* columns */
+	uint32_t mask;     /* columns */
+	uint32_t in_place; /* of these */
 	struct disk_address to[POOL_WIDTH_MAX];
 	uint64_t returned[RUN_STRIPES_MAX / 64];
 	unsigned lost;
 };
 
 /* 1: which columns, and room for them. Returns ERR_BUSY when it must wait. With p->lock held. */
-static int mending_begin(struct mending *m, struct pool *p, struct run *r, struct error *err)
+static int mending_begin(struct mending *m, struct pool *p, struct run *r, bool may_in_place, struct error *err)
 {
 	*m = (struct mending){.p = p, .run = r};
 	if (r->is_open)
@@ -158,6 +163,11 @@ static int mending_begin(struct mending *m, struct pool *p, struct run *r, struc
 		if (!(r->repair >> c & 1) || p->disks[r->column[c].disk].state != PD_ONLINE)
 			continue;
 		int rc = run_move_begin(p, r, c, &m->to[c], err);
+		if (rc == ERR_SPACE && may_in_place) {
+			m->to[c] = r->column[c];
+			m->in_place |= 1u << c;
+			rc = 0;
+		}
 		if (rc)
 			return m->mask ? 0 : rc; /* one at a time then */
 		m->mask |= 1u << c;
@@ -178,7 +188,7 @@ static int mending_write(struct mending *m, struct stripe_load *loads, uint32_t 
 	if (!q || !iov)
 		return error_set(err, ERR_MEMORY, "no memory to repair a run");
 	for (unsigned c = 0; c < m->shape.k + m->shape.p; c++) {
-		if (!(m->mask >> c & 1))
+		if (!((m->mask & ~m->in_place) >> c & 1))
 			continue;
 		for (unsigned i = 0; i < n; i++)
 			iov[used + i] = (struct iovec){loads[i].column[c], bytes};
@@ -199,6 +209,23 @@ static int mending_write(struct mending *m, struct stripe_load *loads, uint32_t 
 	return rc;
 }
 
+/* Over columns that are wrong for certain. */
+static int write_in_place(struct mending *m, const struct stripe_load *l, uint32_t wrong, struct error *err)
+{
+	int rc = 0;
+
+	for (unsigned c = 0; c < m->shape.k + m->shape.p && !rc; c++) {
+		struct disk_address at = shape_place(&m->shape, l->stripe, c);
+
+		if (!((m->in_place & wrong) >> c & 1))
+			continue;
+		rc = disk_write(m->p->disks[at.disk].disk, at.unit * POOL_UNIT_BYTES, l->column[c], class_bytes[m->shape.class], err);
+		if (rc)
+			disk_answered_badly(m->p, at.disk, WRONG_WRITE, rc, NULL);
+	}
+	return rc;
+}
+
 /* Some neighbouring stripes, none of them returned: read, make whole, write. */
 static int mend_stripes(struct mending *m, uint32_t first, unsigned n, struct error *err)
 {
@@ -214,8 +241,10 @@ static int mend_stripes(struct mending *m, uint32_t first, unsigned n, struct er
 	for (unsigned i = 0; i < n && !rc; i++) {
 		struct stripe_load *l = &loads[i];
 		struct error why = ERROR_INIT;
+		uint32_t wrong = 0;
 
 		for (unsigned c = 0; c < m->shape.k + m->shape.p; c++) {
+			wrong |= (uint32_t)(l->has_sums && l->bad[c] && !l->skip[c]) << c;
 			if (!l->has_sums && m->mask >> c & 1)
 				l->bad[c] = true;
 			if (l->bad[c] && l->read[c].status)
@@ -224,6 +253,8 @@ static int mend_stripes(struct mending *m, uint32_t first, unsigned n, struct er
 		if (stripe_load_recover(m->p, l, &why)) {
 			m->lost++;
 			pool_event(m->p, "lost: %s", why.text);
+		} else {
+			rc = write_in_place(m, l, wrong, err);
 		}
 	}
 	if (!rc)
@@ -279,7 +310,8 @@ static int mending_end(struct mending *m, struct error *err)
 	}
 	for (unsigned c = 0; c < r->k + r->p; c++)
 		if (m->mask >> c & 1) {
-			run_move(p, r, c, &m->to[c]);
+			if (!(m->in_place >> c & 1))
+				run_move(p, r, c, &m->to[c]);
 			p->disks[m->to[c].disk].unflushed = true;
 			p->counters.repaired++;
 		}
@@ -290,7 +322,7 @@ static int mending_end(struct mending *m, struct error *err)
 }
 
 /* Repairs what r->repair says. ERR_BUSY: not now. *ret_lost: stripes that could not be made whole. */
-static int mend(struct pool *p, uint64_t id, unsigned *ret_lost, struct error *err)
+static int mend(struct pool *p, uint64_t id, bool may_in_place, unsigned *ret_lost, struct error *err)
 {
 	struct mending m;
 	unsigned count = 0;
@@ -303,7 +335,7 @@ static int mend(struct pool *p, uint64_t id, unsigned *ret_lost, struct error *e
 		os_mutex_unlock(&p->lock);
 		return 0;
 	}
-	int rc = mending_begin(&m, p, r, err);
+	int rc = mending_begin(&m, p, r, may_in_place, err);
 	if (rc || !m.mask) {
 		if (!rc)
 			r->repair = 0; /* its disks are away: scrub, when they are back */
@@ -321,7 +353,7 @@ static int mend(struct pool *p, uint64_t id, unsigned *ret_lost, struct error *e
 		if (!(m.mask >> c & 1))
 			continue;
 		count++;
-		if (rc)
+		if (rc && !(m.in_place >> c & 1))
 			run_move_cancel(p, r, m.stripes, &m.to[c]);
 	}
 	if (!rc)
@@ -332,7 +364,7 @@ static int mend(struct pool *p, uint64_t id, unsigned *ret_lost, struct error *e
 	*ret_lost += m.lost;
 	if (!rc)
 		pool_event(p, "run %llu: %u of %u columns made anew", (unsigned long long)id, count, m.shape.k + m.shape.p);
-	return more ? mend(p, id, ret_lost, err) : rc;
+	return more ? mend(p, id, may_in_place, ret_lost, err) : rc;
 }
 
 /* --- the queue -------------------------------------------------------------------------------------------------------- */
@@ -352,12 +384,12 @@ static void busy_end(struct pool *p)
 	os_cond_broadcast(&p->space->repairs->idle);
 }
 
-int repair_run_now(struct pool *p, uint64_t run, unsigned *ret_lost, struct error *err)
+int repair_run_now(struct pool *p, uint64_t run, bool may_in_place, unsigned *ret_lost, struct error *err)
 {
 	os_mutex_lock(&p->lock);
 	busy_begin(p);
 	os_mutex_unlock(&p->lock);
-	int rc = mend(p, run, ret_lost, err);
+	int rc = mend(p, run, may_in_place, ret_lost, err);
 	os_mutex_lock(&p->lock);
 	busy_end(p);
 	os_mutex_unlock(&p->lock);
@@ -378,7 +410,7 @@ int repairs_run(struct pool *p, struct error *err)
 		unsigned lost = 0;
 
 		os_mutex_unlock(&p->lock);
-		int rc = mend(p, w.run, &lost, &why);
+		int rc = mend(p, w.run, false, &lost, &why);
 		os_mutex_lock(&p->lock);
 		if (rc == ERR_BUSY || (rc && ++q->queue[kept].tries < TRIES_MAX)) {
 			kept++;

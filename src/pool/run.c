@@ -17,6 +17,7 @@
 #include "space.h"
 
 #define BUCKETS_FIRST 256
+#define BESIDE_BYTES (256u << 10) /* of a column: when so little is written at once, finding the place takes longer */
 
 /* --- the table -------------------------------------------------------------------------------------------------------- */
 
@@ -506,7 +507,8 @@ int run_log_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct
 
 /* --- death ------------------------------------------------------------------------------------------------------------ */
 
-static void stripe_return(struct pool *p, struct run *r, uint32_t stripe, bool at_once)
+/* last: the data column that died last. */
+static void stripe_return(struct pool *p, struct run *r, uint32_t stripe, unsigned last, bool at_once)
 {
 	sp_assert(!is_returned(r, stripe));
 	bit_set(r->returned, stripe);
@@ -514,6 +516,8 @@ static void stripe_return(struct pool *p, struct run *r, uint32_t stripe, bool a
 	for (unsigned c = 0; c < r->k + r->p; c++) {
 		struct disk_address a = run_place(r, stripe, c);
 
+		if (pool_breaks(p, 1) && !at_once && c < r->k && c != last)
+			continue; /* it was given back when it died */
 		/* Without memory for the quarantine the column stays taken until the next import: lost for a while, never early. */
 		if (at_once)
 			zone_release(p, a.disk, r->class, a.unit, 1);
@@ -539,10 +543,13 @@ void run_column_dead(struct pool *p, uint64_t run, uint32_t stripe, unsigned col
 	p->space->dead_bytes += bytes;
 	r->dirty = true;
 	for (unsigned c = 0; c < r->k; c++)
-		if (bit_get(r->live, (size_t)stripe * r->k + c))
+		if (bit_get(r->live, (size_t)stripe * r->k + c)) {
+			if (pool_breaks(p, 1)) /* parity still covers it */
+				zone_release(p, r->column[column].disk, r->class, run_place(r, stripe, column).unit, 1);
 			return;
+		}
 	p->space->dead_bytes -= r->k * bytes;
-	stripe_return(p, r, stripe, false);
+	stripe_return(p, r, stripe, column, false);
 }
 
 void runs_drop_over(struct pool *p)
@@ -731,6 +738,34 @@ static uint32_t run_length(const struct pool *p, unsigned class)
 	return (uint32_t)min_of(max_of(p->run_bytes / class_bytes[class], (uint64_t)1), (uint64_t)RUN_STRIPES_MAX);
 }
 
+/* A short stripe while a little is being written to the open run on the same disks: it takes the run's next row, so that each disk
+ * has one place to write to. The row's other columns are given up. */
+static struct run *run_beside(struct pool *p, struct run *r, unsigned k, struct error *err)
+{
+	uint32_t row = r->stripes;
+	struct run *short_one = run_make(p, max_of(p->next_run, (uint64_t)1), r->class, k, r->p, 1, err);
+
+	if (!short_one)
+		return NULL;
+	short_one->group = r->group;
+	short_one->is_open = true;
+	for (unsigned c = 0; c < r->k + r->p; c++) {
+		struct disk_address at = run_place(r, row, c);
+
+		if (c < k)
+			short_one->column[c] = at;
+		else if (c >= r->k)
+			short_one->column[k + c - r->k] = at;
+		else
+			zone_release(p, at.disk, r->class, at.unit, 1);
+	}
+	bit_set(r->returned, row);
+	r->stripes++;
+	count_parity(p, r, -1);
+	count_parity(p, short_one, 1);
+	return short_one;
+}
+
 int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted,
 	      enum zone_use use, bool apart, struct allotment *ret, struct error *err)
 {
@@ -742,8 +777,16 @@ int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, u
 		return error_set(err, ERR_SPACE, "group %u has no disk left to write to", group);
 	bool is_short = records < shape.k;
 	unsigned k = is_short ? records : shape.k;
+	bool is_beside = is_short && !apart && r && r->unlogged && k < r->k &&
+			 (uint64_t)r->unlogged * class_bytes[class] <= BESIDE_BYTES && r->birth_last == commit &&
+			 run_continues(p, r, commit, &shape);
 	apart = apart || is_short;
-	if (apart || !run_continues(p, r, commit, &shape)) {
+	if (is_beside) {
+		r = run_beside(p, r, k, err);
+		if (!r)
+			return ERR_MEMORY;
+		r->birth = commit;
+	} else if (apart || !run_continues(p, r, commit, &shape)) {
 		uint32_t length = apart ? 1 : run_length(p, class);
 		struct choice c;
 
@@ -797,7 +840,7 @@ void stripes_drop(struct pool *p, struct run *r, uint32_t first, uint32_t count)
 		return;
 	}
 	for (uint32_t s = first; s < first + count; s++)
-		stripe_return(p, r, s, true);
+		stripe_return(p, r, s, 0, true);
 	if (r->over_tag && !r->known) {
 		p->space->over_count--;
 		run_forget(p, r); /* nobody has heard of it */

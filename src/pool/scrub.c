@@ -132,7 +132,7 @@ int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, s
 			if (mask >> c & 1)
 				repair_queue(p, id, c);
 		os_mutex_unlock(&p->lock);
-		rc = repair_run_now(p, id, &lost, err);
+		rc = repair_run_now(p, id, false, &lost, err);
 		v.repaired_columns = rc || v.lost ? 0 : v.bad_columns;
 	}
 	*ret = v;
@@ -234,12 +234,25 @@ static void account(struct scrubbing *g, const struct run_walk *w, bool repaired
 		g->left_over = true;
 }
 
+/* A full pool has no room for columns that move until what died before is released. */
+static int repair_with_room(struct pool *p, uint64_t id, struct error *err)
+{
+	unsigned lost = 0;
+	int rc = repair_run_now(p, id, false, &lost, NULL);
+
+	for (unsigned i = 0; i < 3 && rc == ERR_SPACE && space_is_coming(p); i++) {
+		rc = pool_checkpoint_now(p, err);
+		if (!rc)
+			rc = repair_run_now(p, id, false, &lost, NULL);
+	}
+	return rc == ERR_SPACE ? repair_run_now(p, id, true, &lost, err) : rc;
+}
+
 static void run_scrub(struct scrubbing *g, uint64_t id)
 {
 	struct pool *p = g->p;
 	struct run_walk w;
 	bool repaired = false;
-	unsigned lost = 0;
 
 	os_mutex_lock(&p->lock);
 	uint64_t pin = reader_enter(p);
@@ -266,7 +279,7 @@ static void run_scrub(struct scrubbing *g, uint64_t id)
 	if (r && w.mask && g->repair && !g->rc) {
 		struct error why = ERROR_INIT;
 
-		repaired = repair_run_now(p, id, &lost, &why) == 0;
+		repaired = repair_with_room(p, id, &why) == 0;
 		if (!repaired && why.code)
 			pool_event(p, "run %llu is not repaired yet: %s", (unsigned long long)id, why.text);
 	}
@@ -557,21 +570,87 @@ static int scrub_begin(struct scrubbing *g)
 	return rc;
 }
 
+/* Groups have disks of their own: as many runs at once. */
+struct crew {
+	struct scrubbing *g;
+	const struct run_item *items;
+	size_t next, end;
+	bool stop;
+};
+#define CREW_MAX 8u
+
+struct crew_member {
+	struct crew *crew;
+	struct os_thread *thread;
+	struct scrubbing own;
+	struct error err;
+	bool leads; /* the caller's thread, which tells of the progress */
+};
+
+static void crew_work(void *arg)
+{
+	struct crew_member *m = arg;
+	struct crew *c = m->crew;
+	struct pool *p = c->g->p;
+
+	for (;;) {
+		if (m->leads && !go_on(&m->own))
+			c->stop = true;
+		os_mutex_lock(&p->lock);
+		const struct run_item *item = c->stop || m->own.rc || c->next == c->end ? NULL : &c->items[c->next++];
+		os_mutex_unlock(&p->lock);
+		if (!item)
+			return;
+		run_scrub(&m->own, item->id);
+		os_mutex_lock(&p->lock);
+		c->g->s->status.done_bytes += item->bytes;
+		os_mutex_unlock(&p->lock);
+	}
+}
+
+static void crew_run(struct scrubbing *g, const struct run_item *items, size_t first, size_t end)
+{
+	struct crew crew = {.g = g, .items = items, .next = first, .end = end};
+	unsigned count = min_of(min_of(g->p->group_count, CREW_MAX), (unsigned)max_of(end - first, (size_t)1));
+	struct crew_member *members = calloc(count, sizeof *members);
+
+	if (!members) {
+		g->rc = error_set(g->err, ERR_MEMORY, "no memory for a scrub");
+		return;
+	}
+	for (unsigned i = count; i-- > 0;) {
+		struct crew_member *m = &members[i];
+
+		*m = (struct crew_member){.crew = &crew, .own = *g, .leads = i == 0};
+		m->own.err = &m->err;
+		if (i == 0)
+			crew_work(m);
+		else if (os_thread_create(&m->thread, "pool scrub", crew_work, m, NULL))
+			m->thread = NULL; /* the others do its part */
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct crew_member *m = &members[i];
+
+		if (m->thread)
+			os_thread_join(m->thread);
+		g->left_over |= m->own.left_over;
+		if (m->own.rc && !g->rc)
+			g->rc = error_set(g->err, m->own.rc, "%s", m->err.text);
+	}
+	free(members);
+}
+
 static void runs_scrub(struct scrubbing *g)
 {
-	size_t count, missed, at = 0;
+	size_t count, missed;
 	struct run_item *items = items_of(g, &count, &missed);
 
-	while (at < count && go_on(g)) {
-		if (at == missed)
-			missed_clear(g);
-		run_scrub(g, items[at].id);
-		os_mutex_lock(&g->p->lock);
-		g->s->status.done_bytes += items[at++].bytes;
-		os_mutex_unlock(&g->p->lock);
-	}
-	if (at == count && at == missed && !g->rc)
+	if (!g->rc)
+		crew_run(g, items, 0, missed);
+	if (!g->rc)
 		missed_clear(g);
+	if (!g->rc)
+		crew_run(g, items, missed, count);
 	free(items);
 }
 

@@ -29,6 +29,13 @@
 
 #define PINS_FIRST 16
 
+static unsigned zones_to_keep(const struct pool *p, const struct pool_disk *d)
+{
+	unsigned sixteenth = (d->zone_count + 15) / 16;
+
+	return pool_breaks(p, 9) ? 0 : min_of(max_of(sixteenth, 2u), d->zone_count / 4);
+}
+
 int space_open(struct pool *p, struct error *err)
 {
 	p->space = calloc(1, sizeof *p->space);
@@ -51,6 +58,7 @@ int space_open(struct pool *p, struct error *err)
 		for (unsigned z = 0; z < d->zone_count; z++)
 			d->zones[z].class = ZONE_FREE;
 		d->zones_free = d->zone_count;
+		d->zones_kept = zones_to_keep(p, d);
 		d->free_bytes = d->zone_count * d->zone_bytes;
 	}
 	return 0;
@@ -132,11 +140,10 @@ static uint64_t rows_bytes(const uint64_t *room, unsigned count, unsigned width)
 /* Of a disk, for data: free zones beyond the reserve, and free columns of at least this class, each for one record. */
 static uint64_t disk_room(const struct pool *p, const struct pool_disk *d, unsigned class)
 {
-	unsigned reserved = zones_reserved(d);
 	uint64_t bytes = 0;
 
-	if (d->zones_free > reserved)
-		bytes += (uint64_t)(d->zones_free - reserved) * zone_columns(d, class) * class_bytes[class];
+	if (d->zones_free > d->zones_kept)
+		bytes += (uint64_t)(d->zones_free - d->zones_kept) * zone_columns(d, class) * class_bytes[class];
 	for (unsigned c = class; c < CLASS_COUNT; c++)
 		bytes += (uint64_t)p->space->free_columns[d->index][c] * class_bytes[class];
 	return bytes;
@@ -144,8 +151,7 @@ static uint64_t disk_room(const struct pool *p, const struct pool_disk *d, unsig
 
 static uint64_t disk_room_of_any(const struct pool *p, const struct pool_disk *d)
 {
-	unsigned reserved = zones_reserved(d);
-	uint64_t bytes = d->zones_free > reserved ? (d->zones_free - reserved) * d->zone_bytes : 0;
+	uint64_t bytes = d->zones_free > d->zones_kept ? (d->zones_free - d->zones_kept) * d->zone_bytes : 0;
 
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		bytes += (uint64_t)p->space->free_columns[d->index][c] * class_bytes[c];
@@ -248,7 +254,7 @@ bool space_is_tight(const struct pool *p)
 	for (unsigned i = 0; i < p->disk_count; i++) {
 		const struct pool_disk *d = &p->disks[i];
 
-		if (d->state == PD_ONLINE && d->zones_free <= 2 * zones_reserved(d) + 2)
+		if (d->state == PD_ONLINE && d->zones_free <= 2 * d->zones_kept + 2)
 			return true;
 	}
 	return false;
@@ -405,7 +411,9 @@ bool space_is_due(const struct pool *p, uint64_t tag)
 
 bool space_is_coming(const struct pool *p)
 {
-	return p->space->waiting_count > 0;
+	/* What was overwritten is known to be dead only once it is folded. */
+	return p->space->waiting_count > 0 || (p->committed && delta_count(p->committed) > 0) ||
+	       (p->open && delta_count(p->open->delta) > 0);
 }
 
 void space_checkpoint_done(struct pool *p, uint64_t checkpoint)
@@ -542,7 +550,7 @@ void space_figures(struct pool *p, struct pool_space *ret)
 			const struct pool_disk *d = &p->disks[group->disks[i]];
 
 			raw += d->zone_count * d->zone_bytes;
-			reserve += zones_reserved(d) * d->zone_bytes;
+			reserve += d->zones_kept * d->zone_bytes;
 			pinned += waiting[d->index];
 			for (unsigned z = 0; z < d->zone_count; z++)
 				if (d->zones[z].class == CLASS_META)

@@ -51,7 +51,7 @@ static inline uint32_t zone_columns(const struct pool_disk *d, unsigned class)
 {
 	return (uint32_t)(d->zone_bytes / class_bytes[class]);
 }
-unsigned zones_reserved(const struct pool_disk *d); /* outside AVAIL: only metadata, and data with `reserve`, may open them */
+unsigned zones_reserved(const struct pool_disk *d); /* outside AVAIL */
 /* The lowest stretch of `wanted` columns in a zone of the class, else in the lowest free zone, else the longest there is.
  * false: none at all. Takes nothing. */
 bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum zone_use use, struct stretch *ret);

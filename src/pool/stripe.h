@@ -74,8 +74,9 @@ void stripe_load_explain(const struct pool *p, const struct stripe_load *l, stru
 
 /* A column of a run is to be made anew somewhere else. With p->lock held; what is queued already is not queued twice. */
 void repair_queue(struct pool *p, uint64_t run, unsigned column);
-/* What run->repair says, of one run. ERR_BUSY: stripes of it are just being written. Without p->lock, as what follows. */
-int repair_run_now(struct pool *p, uint64_t run, unsigned *ret_lost, struct error *err);
+/* What run->repair says, of one run. ERR_BUSY: stripes of it are just being written. ERR_SPACE: no room for a column; then what is
+ * wrong by its sums may be written over in place. Without p->lock, as what follows. */
+int repair_run_now(struct pool *p, uint64_t run, bool may_in_place, unsigned *ret_lost, struct error *err);
 
 void scrub_free(struct pool *p);
 

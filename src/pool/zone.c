@@ -26,9 +26,7 @@ static size_t words(const struct pool_disk *d, unsigned class)
 
 unsigned zones_reserved(const struct pool_disk *d)
 {
-	unsigned sixteenth = (d->zone_count + 15) / 16;
-
-	return min_of(max_of(sixteenth, 2u), d->zone_count / 4);
+	return d->zones_kept;
 }
 
 /* --- looking ------------------------------------------------------------------------------------------------------------ */
@@ -80,7 +78,7 @@ static bool find_free_zone(const struct pool_disk *d, unsigned *ret)
 
 static bool may_open(const struct pool_disk *d, enum zone_use use)
 {
-	return use == ZONES_ALL ? d->zones_free > 0 : use == ZONES_AVAILABLE && d->zones_free > zones_reserved(d);
+	return use == ZONES_ALL ? d->zones_free > 0 : use == ZONES_AVAILABLE && d->zones_free > d->zones_kept;
 }
 
 bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum zone_use use, struct stretch *ret)

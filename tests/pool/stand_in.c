@@ -106,6 +106,12 @@ int pool_commit_now(struct pool *p, struct error *err)
 	return rc;
 }
 
+int pool_checkpoint_now(struct pool *p, struct error *err)
+{
+	world_checkpoint();
+	return 0;
+}
+
 int config_write(struct pool *p, struct error *err)
 {
 	p->config_dirty = false;

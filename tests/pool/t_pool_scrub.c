@@ -43,6 +43,8 @@ static void wrong_columns_are_found_and_a_second_scrub_is_clean(void **state)
 			for (uint32_t at = 0; at < runs[i]->stripes; at++) {
 				unsigned width = runs[i]->k + runs[i]->p, first = (unsigned)random_below(&r, width);
 
+				if (bit_get(runs[i]->returned, at))
+					continue;
 				for (unsigned c = (unsigned)random_below(&r, runs[i]->p + 1); c; c--, spoiled++)
 					spoil(run_place(runs[i], at, (first + c) % width), class_bytes[runs[i]->class], spoiled + 1);
 			}

@@ -599,6 +599,38 @@ static void stripes_narrow_when_disks_are_away(void **state)
 	world_close();
 }
 
+static void a_short_stripe_of_a_small_write_lies_beside_the_others(void **state)
+{
+	struct allotment a, b, c;
+	static uint32_t sums[64];
+
+	world_open((struct world_group[]){{GROUP_PARITY, 6, 6, 1}}, 1, NULL, 64 * MIB, 4 * MIB, MIB);
+	must(space_allot(world.pool, 5, 0, 17, 99, ZONES_AVAILABLE, false, &a, NULL), NULL);
+	assert_int_equal(a.count, 3);
+	uint64_t free_bytes = world.pool->disks[0].free_bytes;
+	must(space_allot(world.pool, 5, 0, 2, 99, ZONES_AVAILABLE, false, &b, NULL), NULL);
+	assert_ptr_not_equal(a.run, b.run);
+	assert_int_equal(b.run->k, 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(run_place(b.run, 0, i).unit, run_place(a.run, 3, i).unit);
+	assert_int_equal(run_place(b.run, 0, 2).unit, run_place(a.run, 3, 5).unit);
+	must(space_allot(world.pool, 5, 0, 17, 1, ZONES_AVAILABLE, false, &c, NULL), NULL);
+	assert_ptr_equal(c.run, a.run);
+	assert_int_equal(c.first, 4);
+	uint64_t freed = 0;
+	for (unsigned i = 0; i < 6; i++)
+		freed += world.pool->disks[i].free_bytes - free_bytes;
+	assert_int_equal(freed, 3 * 4096); /* what the row has over */
+	must(stripes_keep(world.pool, a.run, a.first, a.count, sums, NULL), NULL);
+	must(stripes_keep(world.pool, b.run, b.first, b.count, sums, NULL), NULL);
+	must(stripes_keep(world.pool, c.run, c.first, c.count, sums, NULL), NULL);
+	/* alone it has its own place */
+	must(space_allot(world.pool, 5, 0, 2, 99, ZONES_AVAILABLE, false, &b, NULL), NULL);
+	assert_true(run_place(b.run, 0, 0).unit != run_place(a.run, 5, 0).unit);
+	stripes_drop(world.pool, b.run, b.first, b.count);
+	world_close();
+}
+
 static void a_commit_does_not_continue_a_later_ones_run(void **state)
 {
 	struct allotment a, b, c;
@@ -639,7 +671,7 @@ static void a_full_pool_keeps_its_reserve_and_says_so(void **state)
 		assert_true(placed <= promised + promised / 50 + 32 * (128 << 10));
 		assert_true(space_available_bytes(world.pool) < placed / 20 + (2 << 20));
 		for (unsigned i = 0; i < world.pool->disk_count; i++)
-			assert_true(world.pool->disks[i].zones_free >= zones_reserved(&world.pool->disks[i]));
+			assert_true(world.pool->disks[i].zones_free >= world.pool->disks[i].zones_kept);
 		while (space_allot_meta(world.pool, 1, &e, NULL) == 0)
 			nodes++;
 		assert_true(nodes >= 2 * MIB / NODE_BYTES);
@@ -789,6 +821,7 @@ int main(void)
 		cmocka_unit_test(groups_share_by_what_is_free),
 		cmocka_unit_test(wide_groups_use_all_their_disks_evenly),
 		cmocka_unit_test(stripes_narrow_when_disks_are_away),
+		cmocka_unit_test(a_short_stripe_of_a_small_write_lies_beside_the_others),
 		cmocka_unit_test(a_commit_does_not_continue_a_later_ones_run),
 		cmocka_unit_test(a_full_pool_keeps_its_reserve_and_says_so),
 		cmocka_unit_test(records_fit_where_their_size_has_no_zone),
