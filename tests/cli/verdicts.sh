@@ -4,7 +4,7 @@
 . "$(dirname "$0")/functions.sh"
 
 disk=mem:256MiB+model=hdd-7200-2008
-verdict VALID 'no rule' --clock virtual --test write array:raid5 "$disk*8"
+verdict VALID 'no rule' --clock virtual --test write array:raid5 "$disk*4"
 [ "$(grep -c '"limit_mb_per_s": [0-9]' out)" -eq 1 ] || fail "a valid cell without its limit"
 verdict BUS-BOUND 'together.*alone' --clock virtual --test write array:stripe "$disk,bus=pci,bus_mb_s=120*4"
 verdict SLOW-DISK '#3.*median' --clock virtual --test write array:stripe "$disk*3" "$disk,mb_s=30"
