@@ -20,6 +20,9 @@
 #include "internal.h"
 
 static const char *const default_layouts[] = {"single", "stripe", "raid10", "raid10-far", "raid5", "raid6", "raid50"};
+/* Of pools, with what is behind the +: compression, and the ratio of the payload. */
+static const char *const default_pools[] = {"pool:stripe", "pool:mirror", "pool:parity1", "pool:parity2", "pool:parity1x2",
+	"pool:parity1+lz4", "pool:parity1+lz4:2"};
 static const char *const default_real_layouts[] = {"stripe", "raid10", "raid5"};
 static const char default_disks[] = "hdd-7200-2008:8";
 static const char default_rig[] = "sata-8x55";
@@ -27,14 +30,15 @@ static const char default_rig[] = "sata-8x55";
 enum {
 	OPTION_MODEL = 1, OPTION_CLOCK, OPTION_LAYOUTS, OPTION_STACKS, OPTION_TESTS, OPTION_PRESET, OPTION_OUT, OPTION_JSON, OPTION_CSV,
 	OPTION_MARKDOWN, OPTION_FIO_JSON, OPTION_PRICE, OPTION_LINK, OPTION_BUDGET, OPTION_DRY_RUN, OPTION_DESTROY, OPTION_SEED,
-	OPTION_YES, OPTION_SIZE, OPTION_CHUNK, OPTION_RIG, OPTION_CPU, OPTION_CPUS,
+	OPTION_YES, OPTION_SIZE, OPTION_CHUNK, OPTION_RIG, OPTION_CPU, OPTION_CPUS, OPTION_FULL,
 };
 
 static const struct cli_option options[] = {
 	{OPTION_MODEL, "model", 0, "NAME:N", "N memory disks that behave like this model (may be repeated)"},
 	{OPTION_CLOCK, "clock", 0, "WHICH", "virtual (predicted), real (measured) or both"},
 	{OPTION_LAYOUTS, "layouts", 0, "A,B", "single stripe mirror raid10[-far] raid4 raid5 raid6 raid50 raid5xG …"},
-	{OPTION_STACKS, "stacks", 0, "A,B", "storage systems to compare: array"},
+	{OPTION_STACKS, "stacks", 0, "A,B", "storage systems to compare: array, pool"},
+	{OPTION_FULL, "full", 0, NULL, "on both clocks: every layout on the real one too"},
 	{OPTION_TESTS, "tests", 0, "A,B", "write rewrite read reread randread randwrite randread-128k …"},
 	{OPTION_PRESET, "preset", 0, "NAME", "tests of a classic tool: dd iozone bonnie vm database nfs quick"},
 	{OPTION_SIZE, "size", 0, "SIZE", "bytes of each disk that the tests use"},
@@ -109,16 +113,53 @@ static int list_each(struct compare *c, const char *what, const char *list,
 	return 0;
 }
 
+/* "raid5", "parity1", "pool:stripe", "pool:parity1+lz4", "pool:parity1+zstd:2" (payload of 2:1). */
+static int layout_parse(const char *word, struct compare_layout *ret, struct error *err)
+{
+	const char *name = word, *plus = strchr(word, '+'), *ratio = plus ? strchr(plus, ':') : NULL;
+	size_t length;
+
+	*ret = (struct compare_layout){.compression = "off"};
+	ret->is_pool = strncmp(name, "parity", 6) == 0;
+	if (strncmp(name, "pool:", 5) == 0 || strncmp(name, "array:", 6) == 0) {
+		ret->is_pool = name[0] == 'p';
+		name = strchr(name, ':') + 1;
+	}
+	length = plus ? (size_t)(plus - name) : strlen(name);
+	if (length == 0 || length >= sizeof(ret->name))
+		return error_set(err, ERR_USAGE, "there is no layout %s", word);
+	memcpy(ret->name, name, length);
+	if (plus && !ret->is_pool)
+		return error_set(err, ERR_USAGE, "%s: an array does not compress; 'pool:' stands before the layout of a pool", word);
+	if (plus) {
+		length = ratio ? (size_t)(ratio - plus - 1) : strlen(plus + 1);
+		if (length == 0 || length >= sizeof(ret->compression))
+			return error_set(err, ERR_USAGE, "%s: there is no compression '%s'", word, plus + 1);
+		memcpy(ret->compression, plus + 1, length);
+		ret->compression[length] = 0;
+	}
+	return ratio ? real_parse("the ratio of the payload", ratio + 1, 1, 100, &ret->ratio, err) : 0;
+}
+
+static bool layout_same(const struct compare_layout *a, const struct compare_layout *b)
+{
+	return strcmp(a->name, b->name) == 0 && a->is_pool == b->is_pool && strcmp(a->compression, b->compression) == 0 &&
+	       a->ratio == b->ratio;
+}
+
 static int layout_add(struct compare *c, const char *name, struct error *err)
 {
+	struct compare_layout l;
+	int status = layout_parse(name, &l, err);
+
+	if (status != 0)
+		return status;
 	for (unsigned i = 0; i < c->layout_count; i++)
-		if (strcmp(c->layouts[i].name, name) == 0)
+		if (layout_same(&c->layouts[i], &l))
 			return error_set(err, ERR_USAGE, "--layouts names %s twice", name);
 	if (c->layout_count == COMPARE_LAYOUTS_MAX)
 		return error_set(err, ERR_USAGE, "--layouts: more than %d layouts", COMPARE_LAYOUTS_MAX);
-	if (strlen(name) >= sizeof(c->layouts[0].name))
-		return error_set(err, ERR_USAGE, "there is no layout %s", name);
-	snprintf(c->layouts[c->layout_count++].name, sizeof(c->layouts[0].name), "%s", name);
+	c->layouts[c->layout_count++] = l;
 	c->layouts_named = true;
 	return 0;
 }
@@ -145,14 +186,17 @@ static int test_add(struct compare *c, const char *name, struct error *err)
 
 static int stack_check(struct compare *c, const char *name, struct error *err)
 {
-	static const char *const later[] = {"spindle", "pool", "zfs", "zfs-fuse", "md", "lvm", "btrfs", "bcachefs", "ext4", "xfs", "path"};
+	static const char *const later[] = {"zfs", "zfs-fuse", "md", "lvm", "btrfs", "bcachefs", "ext4", "xfs", "path"};
+	bool array = strcmp(name, "array") == 0, pool = strcmp(name, "pool") == 0, both = strcmp(name, "spindle") == 0;
 
-	if (strcmp(name, "array") == 0)
+	c->stack_array |= array || both;
+	c->stack_pool |= pool || both;
+	if (array || pool || both)
 		return 0;
 	for (size_t i = 0; i < array_count(later); i++)
 		if (strcmp(name, later[i]) == 0)
-			return error_set(err, ERR_UNSUPPORTED, "--stacks: the stack %s is not built into this program yet; 'array' is", name);
-	return error_set(err, ERR_USAGE, "--stacks: there is no stack '%s'; 'array' is built in", name);
+			return error_set(err, ERR_UNSUPPORTED, "--stacks: the stack %s is not built into this program yet; array and pool are", name);
+	return error_set(err, ERR_USAGE, "--stacks: there is no stack '%s'; array and pool are built in", name);
 }
 
 static int clock_set(struct compare *c, const char *value, struct error *err)
@@ -217,6 +261,9 @@ static int option_take(struct compare *c, int id, const char *value, struct erro
 		return list_each(c, "layouts", value, layout_add, err);
 	case OPTION_STACKS:
 		return list_each(c, "stacks", value, stack_check, err);
+	case OPTION_FULL:
+		c->full = true;
+		return 0;
 	case OPTION_TESTS:
 		return list_each(c, "tests", value, test_add, err);
 	case OPTION_PRESET:
@@ -298,25 +345,68 @@ static int options_read(struct compare *c, int argc, char **argv, struct error *
 
 /* --- what is left to defaults -------------------------------------------------------------------------------------- */
 
-static int layouts_choose(struct compare *c, struct error *err)
+static bool misfit(const struct compare *c, const struct compare_layout *l, char reason[200])
+{
+	struct bench_pool_shape shape;
+	struct error err = ERROR_INIT;
+
+	if (!l->is_pool)
+		return layout_misfit(l->name, compare_disks_of(c, l->name), reason, 200);
+	if (bench_pool_layout(l->name, c->disk_count, &shape, &err) == 0)
+		return false;
+	snprintf(reason, 200, "%.199s", err.text);
+	return true;
+}
+
+/* Adds a default layout, or the reason why it is not there. */
+static int default_add(struct compare *c, const struct compare_layout *l, struct error *err)
 {
 	char reason[200];
 
-	for (size_t i = 0; !c->layouts_named && i < array_count(default_layouts); i++) {
-		struct compare_layout *l = &c->layouts[c->layout_count];
+	if (misfit(c, l, reason))
+		return result_add_skip(&c->result, l->name, reason, err);
+	c->layouts[c->layout_count++] = *l;
+	return 0;
+}
 
-		if (layout_misfit(default_layouts[i], compare_disks_of(c, default_layouts[i]), reason, sizeof(reason))) {
-			int status = result_add_skip(&c->result, default_layouts[i], reason, err);
+static int defaults_add(struct compare *c, struct error *err)
+{
+	int status = 0;
 
-			if (status != 0)
-				return status;
-			continue;
-		}
-		snprintf(l->name, sizeof(l->name), "%s", default_layouts[i]);
-		c->layout_count++;
+	for (size_t i = 0; c->stack_array && status == 0 && i < array_count(default_layouts); i++) {
+		struct compare_layout l = {.compression = "off"};
+
+		snprintf(l.name, sizeof(l.name), "%s", default_layouts[i]);
+		status = default_add(c, &l, err);
 	}
+	for (size_t i = 0; c->stack_pool && status == 0 && i < array_count(default_pools); i++) {
+		struct compare_layout l;
+
+		status = layout_parse(default_pools[i], &l, err);
+		/* Pairs, as many as there are. */
+		if (status == 0 && strcmp(l.name, "mirror") == 0 && c->disk_count > 2 && c->disk_count % 2 == 0)
+			snprintf(l.name, sizeof(l.name), "mirrorx%u", c->disk_count / 2);
+		if (status == 0)
+			status = default_add(c, &l, err);
+	}
+	return status;
+}
+
+static int layouts_choose(struct compare *c, struct error *err)
+{
+	char reason[200];
+	int status;
+
+	/* With --stacks pool alone a name that both have means the pool's. */
+	for (unsigned i = 0; i < c->layout_count; i++)
+		c->layouts[i].is_pool |= c->stack_pool && !c->stack_array;
+	if (!c->stack_pool && !c->stack_array)
+		c->stack_pool = c->stack_array = true;
+	status = c->layouts_named ? 0 : defaults_add(c, err);
+	if (status != 0)
+		return status;
 	for (unsigned i = 0; c->layouts_named && i < c->layout_count; i++)
-		if (layout_misfit(c->layouts[i].name, compare_disks_of(c, c->layouts[i].name), reason, sizeof(reason)))
+		if (misfit(c, &c->layouts[i], reason))
 			return error_set(err, ERR_USAGE, "%s", reason);
 	if (c->layout_count == 0)
 		return error_set(err, ERR_USAGE, "no layout fits %u disk%s", c->disk_count, c->disk_count == 1 ? "" : "s");
@@ -332,7 +422,7 @@ static void clocks_choose(struct compare *c)
 		struct compare_layout *l = &c->layouts[i];
 
 		for (size_t k = 0; k < array_count(default_real_layouts); k++)
-			l->real_too |= strcmp(l->name, default_real_layouts[k]) == 0;
+			l->real_too |= c->full || (!l->is_pool && strcmp(l->name, default_real_layouts[k]) == 0);
 		some |= l->real_too;
 	}
 	for (unsigned i = 0; i < c->layout_count; i++)

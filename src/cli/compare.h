@@ -15,6 +15,9 @@
 struct compare_layout {
 	char name[32];
 	bool real_too; /* of a run on both clocks: run on the real one as well */
+	bool is_pool;  /* a copy-on-write pool, not an array */
+	char compression[16]; /* of a pool */
+	double ratio;         /* of the payload; 0: incompressible */
 };
 
 /* One disk of the command line: what stands in disks.specs[i] once a directory was given is the file made in it. */
@@ -46,6 +49,8 @@ struct compare {
 	uint64_t chunk_bytes, size_bytes, budget_ns, seed; /* 0: by default */
 	unsigned cpus;
 	bool clock_virtual, clock_real, clock_named, layouts_named, cpu_free;
+	bool stack_array, stack_pool; /* both unless --stacks names one */
+	bool full;                    /* everything on the real clock too */
 	bool json, csv, markdown, fio_json, dry_run, yes;
 
 	/* found out */

@@ -11,8 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define MEMORY_DISK_BYTES (256ull << 20)
-#define MEMORY_TOTAL_BYTES (3ull << 30)
+#define MEMORY_DISK_BYTES (512ull << 20) /* sparse; a pool writes in new places */
+#define MEMORY_TOTAL_BYTES (4ull << 30)
 #define MEMORY_STEP_BYTES (16ull << 20)
 #define DISK_BYTES_MIN (32ull << 20)
 #define SPAN_MODELLED_BYTES (80ull << 20) /* 1.6 s of a 55 MB/s disk */

@@ -262,11 +262,38 @@ static double model_of(const struct layout *l, const struct workload *w, const s
 	return slow / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
 }
 
+/*
+ * A pool writes what is random in order, into full stripes: what bounds it is the disks' sequential rate, so that is its
+ * limit for writes of every kind. It reads parity's disks too: a stream passes parity by a seek, and a mirror's copies
+ * serve in turns. A large record at a random place is cut over the data columns.
+ */
+static void pool_limit(const struct bench_pool_shape *shape, const struct workload *w, const struct compare_limits_of *limits,
+	unsigned disks, struct bench_limit *limit)
+{
+	double one = limit->mb_per_s / disks, in_order = limits->stream_write;
+
+	if (w->read_percent == 0 && w->random && isfinite(limit->mb_per_s) && in_order > one) {
+		limit->alone_mb_per_s *= in_order / one;
+		limit->mb_per_s = in_order * disks;
+		one = in_order;
+	}
+	if (!isfinite(limit->mb_per_s) || w->read_then_write || (w->read_percent > 0 && w->read_percent < 100))
+		limit->model_mb_per_s = NAN;
+	else if (w->read_percent == 0)
+		limit->model_mb_per_s = one * disks * shape->data_share;
+	else if (w->random && w->block_bytes >= SPAN_STEP_BYTES)
+		limit->model_mb_per_s = record_rate(shape->is_mirror ? disks : disks * shape->data_share, (double)w->block_bytes / 1e6,
+			one, limits->stream_read);
+	else
+		limit->model_mb_per_s = one * disks;
+}
+
 /* --- one layout ------------------------------------------------------------------------------------------------------------ */
 
 struct layout_run {
 	struct compare *c;
-	const char *name;
+	const struct compare_layout *layout;
+	const char *name; /* the layout's */
 	const char *clock;
 	bool virtual;
 	unsigned disk_count;
@@ -274,15 +301,29 @@ struct layout_run {
 	const char *limits_note; /* for the cells; NULL or empty: none */
 	/* found */
 	struct layout nominal; /* on disks of nominal size: what a buyer of such disks would get */
+	struct bench_pool_shape shape; /* of a pool, and what it offers on such disks */
+	uint64_t pool_bytes;
 	double create_s;
 	size_t next_test; /* the first without a cell */
 	size_t announced; /* so many tests were told to the progress line */
 	bool fresh_disks; /* nothing was written to them: memory and file blocks are still to be touched */
 };
 
+/* A pool keeps a sixteenth of its columns in reserve (docs/pool.md). */
+#define POOL_SHARE (15.0 / 16)
+
 static int nominal_make(struct layout_run *run, struct disk *const *disks, struct error *err)
 {
 	uint64_t bytes[LAYOUT_DISKS_MAX];
+
+	if (run->layout->is_pool) {
+		for (unsigned i = 0; i < run->disk_count; i++)
+			run->pool_bytes += disk_traits(disks[i])->nominal_bytes;
+		if (bench_pool_layout(run->name, run->disk_count, &run->shape, err))
+			return ERR_USAGE;
+		run->pool_bytes = (uint64_t)((double)run->pool_bytes * run->shape.data_share * POOL_SHARE);
+		return 0;
+	}
 
 	for (unsigned i = 0; i < run->disk_count; i++)
 		bytes[i] = array_data_bytes(disk_traits(disks[i])->nominal_bytes, run->c->chunk_bytes);
@@ -297,13 +338,13 @@ static void key_set(const struct layout_run *run, const struct workload *w, stru
 	for (size_t i = 1; i < r->disk_count; i++)
 		if (strcmp(r->disks[i].model, r->disks[0].model) != 0)
 			model = "mixed disks";
-	snprintf(cell->stack, sizeof(cell->stack), "array");
+	snprintf(cell->stack, sizeof(cell->stack), run->layout->is_pool ? "pool" : "array");
 	snprintf(cell->layout, sizeof(cell->layout), "%s", run->name);
 	snprintf(cell->road, sizeof(cell->road), "library");
 	snprintf(cell->fs, sizeof(cell->fs), "none");
 	snprintf(cell->disks, sizeof(cell->disks), "%ux %.50s", run->disk_count, model);
 	snprintf(cell->test, sizeof(cell->test), "%s", w->test);
-	snprintf(cell->compression, sizeof(cell->compression), "off");
+	snprintf(cell->compression, sizeof(cell->compression), "%s", run->layout->compression);
 	snprintf(cell->clock, sizeof(cell->clock), "%s", run->clock);
 	snprintf(cell->state, sizeof(cell->state), "healthy");
 	payload_name(&w->payload, cell->payload);
@@ -315,8 +356,8 @@ static void key_set(const struct layout_run *run, const struct workload *w, stru
 static void facts_set(const struct layout_run *run, struct cell *cell)
 {
 	snprintf(cell->clock, sizeof(cell->clock), "%s", run->clock);
-	cell->usable_bytes = layout_capacity_bytes(&run->nominal);
-	cell->failures_survived = layout_failures_survived(&run->nominal);
+	cell->usable_bytes = run->layout->is_pool ? run->pool_bytes : layout_capacity_bytes(&run->nominal);
+	cell->failures_survived = run->layout->is_pool ? run->shape.failures_survived : layout_failures_survived(&run->nominal);
 	cell->create_s = run->create_s;
 	cell->ready_s = isfinite(run->create_s) ? 0 : NAN; /* rows begin as never written: nothing is initialised */
 }
@@ -342,7 +383,10 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 
 	cli_progress_phase(&c->progress, "%s %s %s", run->clock, run->name, w->test);
 	run->announced = index + 1;
-	limit.model_mb_per_s = model_of(&run->nominal, w, run->limits, index, run->disk_count);
+	if (run->layout->is_pool)
+		pool_limit(&run->shape, w, run->limits, run->disk_count, &limit);
+	else
+		limit.model_mb_per_s = model_of(&run->nominal, w, run->limits, index, run->disk_count);
 	cell_init(&cell);
 	key_set(run, w, &cell);
 	status = bench_run(target, w, &limit, &progress, &cell, &reason);
@@ -360,6 +404,14 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 	return result_add_cell(&c->result, &cell, err);
 }
 
+static void payload_set(const struct layout_run *run, struct workload *w)
+{
+	if (run->layout->ratio > 0) {
+		w->payload.kind = PAYLOAD_RATIO;
+		w->payload.ratio = run->layout->ratio;
+	}
+}
+
 /* A layout that could not be made, or a world that broke: its cells say why. */
 static int cells_fail(struct layout_run *run, const char *reason, struct error *err)
 {
@@ -371,11 +423,12 @@ static int cells_fail(struct layout_run *run, const char *reason, struct error *
 	for (size_t i = run->next_test; status == 0 && i < count; i++) {
 		struct cell cell;
 
+		payload_set(run, &list[i]);
 		if (i >= run->announced)
 			cli_progress_phase(&run->c->progress, "%s %s %s", run->clock, run->name, list[i].test);
 		cell_init(&cell);
 		key_set(run, &list[i], &cell);
-		if (run->nominal.disks)
+		if (run->nominal.disks || run->pool_bytes)
 			facts_set(run, &cell);
 		cell_note(&cell, VERDICT_FAILED, "%.190s", reason);
 		status = result_add_cell(&run->c->result, &cell, err);
@@ -416,21 +469,102 @@ static int tests_run(struct layout_run *run, struct target *target, struct error
 	return status;
 }
 
-static int run_layout(struct layout_run *run, struct disk *const *disks, struct error *err)
+#define POOL_RECORD_BYTES (128u << 10)
+#define POOL_SMALL_BYTES (8u << 10)
+
+/* Random blocks below a record's size would read and write whole records: who has such work sets small records. */
+static bool wants_small_records(const struct workload *w)
+{
+	return w->random && w->block_bytes < POOL_RECORD_BYTES;
+}
+
+/* Random writes run at the rate of streams: by time they would write the volume many times over, and a pool gives the
+ * places of a stripe back only when all of it was overwritten (docs/pool.md). Once over is enough to tell. */
+static void pool_length_set(const struct layout_run *run, struct workload *w, uint64_t bytes)
+{
+	if (!run->virtual || run->c->preset)
+		return;
+	w->lengthen_max = 1;
+	if (w->random && w->read_percent == 0) {
+		w->duration_ns = 0;
+		w->total_bytes = round_down_u64(bytes, w->block_bytes);
+	} else if (w->total_bytes)
+		w->total_bytes = min_of(w->total_bytes, w->read_percent == 100 ? 2 * bytes : bytes);
+}
+
+/* The tests of one record size, on a fresh pool. */
+static int pool_tests_run(struct layout_run *run, struct disk *const *disks, bool small, struct error *err)
+{
+	const struct bench_progress progress = {cli_progress_say, &run->c->progress};
+	const struct bench_pool_options options = {.layout = run->name, .cache_bytes = 256ull << 20};
+	uint64_t bytes = (uint64_t)((double)run->c->span_bytes * run->disk_count * run->shape.data_share);
+	struct bench_pool *pool = NULL;
+	struct target *target = NULL;
+	struct workload *list = NULL;
+	char scaled[200];
+	size_t count = 0;
+	bool any = false;
+	int status;
+
+	bytes = max_of(round_down_u64(bytes, SPAN_STEP_BYTES), (uint64_t)SPAN_STEP_BYTES);
+	status = compare_tests_make(run->c, run->disk_count, bytes, run->virtual, &list, &count, scaled, err);
+	if (status != 0)
+		return status;
+	count = min_of(count, run->limits->count);
+	for (size_t i = 0; status == 0 && i < count; i++) {
+		if (wants_small_records(&list[i]) != small)
+			continue;
+		payload_set(run, &list[i]);
+		pool_length_set(run, &list[i], bytes);
+		if (!any) {
+			status = bench_pool_open(&options, disks, run->disk_count, &pool, &run->create_s, err);
+			status = status ? status
+					: bench_pool_volume(pool, bytes, small ? POOL_SMALL_BYTES : POOL_RECORD_BYTES,
+						  run->layout->compression, &target, err);
+			if (status == 0 && (list[i].read_percent > 0 || list[i].random || run->fresh_disks))
+				status = bench_fill(target, &list[i], &progress, err);
+			any = true;
+		}
+		if (status == 0)
+			status = os_interrupted() ? error_set(err, ERR_INTERRUPTED, "interrupted")
+						  : cell_run(run, target, &list[i], i, scaled, err);
+	}
+	if (target)
+		target_close(target);
+	bench_pool_close(pool);
+	free(list);
+	return status;
+}
+
+static int pool_run(struct layout_run *run, struct disk *const *disks, struct error *err)
+{
+	int status = pool_tests_run(run, disks, false, err);
+
+	return status ? status : pool_tests_run(run, disks, true, err);
+}
+
+static int array_run(struct layout_run *run, struct disk *const *disks, struct error *err)
 {
 	const struct target_array_options options = {.layout = run->name, .chunk_bytes = run->c->chunk_bytes};
-	struct error reason = ERROR_INIT;
 	struct target *target;
+	int status = target_open_array(&options, disks, run->disk_count, &target, &run->create_s, err);
+
+	if (status == 0) {
+		status = tests_run(run, target, err);
+		target_close(target);
+	}
+	return status;
+}
+
+static int run_layout(struct layout_run *run, struct disk *const *disks, struct error *err)
+{
+	struct error reason = ERROR_INIT;
 	int status = nominal_make(run, disks, err);
 
 	run->create_s = NAN;
 	if (status != 0)
 		return status;
-	status = target_open_array(&options, disks, run->disk_count, &target, &run->create_s, &reason);
-	if (status == 0) {
-		status = tests_run(run, target, &reason);
-		target_close(target);
-	}
+	status = run->layout->is_pool ? pool_run(run, disks, &reason) : array_run(run, disks, &reason);
 	if (status == ERR_INTERRUPTED || status == ERR_MEMORY)
 		return error_set(err, status, "%s", reason.text);
 	return status == 0 ? 0 : cells_fail(run, reason.text, err);
@@ -521,6 +655,7 @@ static int limits_simulate_all(struct compare *c, struct compare_limits *limits,
 static struct layout_run virtual_run(struct compare *c, struct compare_limits *limits, unsigned layout)
 {
 	return (struct layout_run){.c = c,
+		.layout = &c->layouts[layout],
 		.name = c->layouts[layout].name,
 		.clock = "virtual",
 		.virtual = true,
@@ -621,7 +756,7 @@ int compare_run_real(struct compare *c, struct compare_limits *limits, struct er
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
 		struct compare_limits_of *of = disks == c->disk_count ? &limits->all : &limits->one;
-		struct layout_run run = {.c = c, .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = of,
+		struct layout_run run = {.c = c, .layout = &c->layouts[i], .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = of,
 					 .limits_note = taken ? "limit from the virtual clock" : "", .fresh_disks = taken && fresh};
 
 		if (!compare_on_real(c, &c->layouts[i]))

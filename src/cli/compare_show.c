@@ -154,7 +154,7 @@ static void clock_plan(const struct compare *c, bool virtual, FILE *out)
 	for (unsigned i = 0; i < c->layout_count; i++) {
 		if (!virtual && !compare_on_real(c, &c->layouts[i]))
 			continue;
-		fprintf(out, "  make %s of %u disk%s, then run:", c->layouts[i].name, compare_disks_of(c, c->layouts[i].name),
+		fprintf(out, "  make %s%s of %u disk%s, then run:", c->layouts[i].is_pool ? "the pool " : "", c->layouts[i].name, compare_disks_of(c, c->layouts[i].name),
 			compare_disks_of(c, c->layouts[i].name) == 1 ? "" : "s");
 		for (size_t k = 0; k < count; k++)
 			fprintf(out, "%s %s", k ? "," : "", list[k].test);
