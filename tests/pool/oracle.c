@@ -62,7 +62,7 @@ struct vol {
 	int rolling_back;  /* to which snapshot, or -1 */
 	bool there, maybe; /* maybe: it was being made or destroyed when power went */
 	bool is_clone, being_made, being_destroyed;
-	uint64_t flush_began;
+	unsigned number; /* of its name */
 };
 
 struct world {
@@ -589,7 +589,7 @@ static void do_snapshot(struct worker *k, struct vol *v)
 		s->bytes = malloc(v->sectors * SECTOR);
 	if (!s->bytes || !read_all(k, v, s->bytes))
 		return;
-	snprintf(s->path, sizeof s->path, "%s@s%u", v->path, w->snapshot_number++);
+	snprintf(s->path, sizeof s->path, "tank/%s%u@s%u", v->is_clone ? "c" : "v", v->number, w->snapshot_number++);
 	say(w, "snapshot %s of %s", s->path, v->path);
 	s->state = SNAPSHOT_BEING_MADE;
 	s->has_clone = false;
@@ -685,7 +685,8 @@ static void do_clone(struct worker *k, struct vol *v)
 		return;
 	c = &w->vols[w->vol_count++];
 	*c = (struct vol){.base = v->base, .sectors = v->sectors, .rolling_back = -1, .is_clone = true, .being_made = true};
-	snprintf(c->path, sizeof c->path, "tank/c%u", w->snapshot_number++);
+	c->number = w->snapshot_number++;
+	snprintf(c->path, sizeof c->path, "tank/c%u", c->number);
 	c->model = model_make(c->sectors, false);
 	pin_bytes(c, s->bytes);
 	s->has_clone = true;
@@ -794,6 +795,7 @@ static int world_create(struct world *w)
 		v->sectors = (w->o->plan == ORACLE_FULL ? 8 + random_below(&w->random, 40) : 1 + random_below(&w->random, 3)) * MIB / SECTOR;
 		v->rolling_back = -1;
 		v->there = true;
+		v->number = i;
 		snprintf(v->path, sizeof v->path, "tank/v%u", i);
 		v->model = model_make(v->sectors, false);
 		if (pool_volume_create(w->pool, v->path, v->sectors * SECTOR, w->o->record_bytes, true, properties, &why) != 0 ||
