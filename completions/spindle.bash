@@ -17,7 +17,8 @@ _spindle() {
     previous=${COMP_WORDS[COMP_CWORD-1]}
     [ "$previous" = '=' ] && previous=${COMP_WORDS[COMP_CWORD-2]}
   fi
-  local layouts='single concat stripe mirror raid10 raid10-far raid10-offset raid01 raid4 raid5 raid6 raid50 raid60'
+  local layouts='single concat stripe mirror raid10 raid10-far raid10-offset raid01 raid4 raid5 raid6 raid50 raid60
+    parity1 parity2 parity3 pool:stripe pool:mirror'
   local tests='write rewrite read reread randread randwrite randread-128k randwrite-128k randread-8k randwrite-8k'
   local presets='dd iozone bonnie vm database nfs quick'
 
@@ -61,7 +62,7 @@ _spindle() {
     snapshot|rollback) words='--disks --recursive --help' ;;
     rename|clone|set|inherit|history|scrub|export) words='--disks --help' ;;
     compare)
-      words='--model --clock --layouts --stacks --tests --preset --size --chunk --budget --cpu --cpus --seed --price
+      words='--model --clock --full --layouts --stacks --tests --preset --size --chunk --budget --cpu --cpus --seed --price
         --link --rig --destroy --yes --dry-run --out --json --fio-json --csv --markdown --help' ;;
     survey)
       words='--write --destroy --time --burn-in --model --clock --seed --json --help' ;;
