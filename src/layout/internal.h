@@ -5,7 +5,10 @@
 #include "layout.h"
 
 /* Chunks on each disk. */
-static inline uint64_t layout__rows(const struct layout *l) { return l->disk_bytes / l->chunk_bytes; }
+static inline uint64_t layout__rows(const struct layout *l)
+{
+	return l->disk_bytes / l->chunk_bytes;
+}
 
 static inline unsigned layout__gcd(unsigned a, unsigned b)
 {
@@ -31,9 +34,9 @@ uint8_t parity__power(unsigned exponent); /* 2^exponent */
 uint8_t parity__inverse(uint8_t a);       /* of 0: 0 */
 
 void parity__plain_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns);
-void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-			  void *const *parity_columns);
+void parity__plain_update(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
 void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
-			   void *const *source, void *const *target);
+	void *const *source, void *const *target);
 
 #endif

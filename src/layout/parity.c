@@ -5,23 +5,23 @@
  *   update     P, Q, R ^= what a change of one column adds   small writes
  *   combine    any three sums of weighted columns     recovery
  *
- * Recovery in one formula. Parity j of data column i has the weight w(j, i) = (2^j)^i: 1, 1, 1, … for P; 1, 2, 4, … for Q; 1, 4,
- * 16, … for R. With the missing data columns as unknowns, as many parities as are missing give the equations (sums over the data
- * columns that are there; + is xor):
+ * Recovery in one formula. Parity j of data column i has the weight w(j, i) = (2^j)^i: 1, 1, 1, … for P; 1, 2, 4, … for
+ * Q; 1, 4, 16, … for R. With the missing data columns as unknowns, as many parities as are missing give the equations
+ * (sums over the data columns that are there; + is xor):
  *
  *      Σ_m w(j, m) Dm  =  Pj + Σ_i w(j, i) Di            for each parity j that is used
  *      Dm  =  Σ_j A(m, j) (Pj + Σ_i w(j, i) Di)          A the inverse of the matrix w(j, m)
  *
- * Each is a row of factors over the same sources. A missing parity is the weighted sum of all data, with Dm replaced by its row.
- * So any loss is one `combine`. For P and Q see H. P. Anvin, "The mathematics of RAID-6" (2004).
+ * Each is a row of factors over the same sources. A missing parity is the weighted sum of all data, with Dm replaced by
+ * its row. So any loss is one `combine`. For P and Q see H. P. Anvin, "The mathematics of RAID-6" (2004).
  *
- * Any of these matrices has an inverse. With x = 2^m, which differ for up to 255 columns, the rows are 1, x, x². Three of them are
- * a Vandermonde matrix. Of two, P and Q have the determinant x + y, Q and R xy (x + y), and P and R x² + y² = (x + y)²: none is
- * zero. (A fourth row x³ would not do: x³ = y³ happens.)
+ * Any of these matrices has an inverse. With x = 2^m, which differ for up to 255 columns, the rows are 1, x, x². Three
+ * of them are a Vandermonde matrix. Of two, P and Q have the determinant x + y, Q and R xy (x + y), and P and R x² + y²
+ * = (x + y)²: none is zero. (A fourth row x³ would not do: x³ = y³ happens.)
  *
  * ISA-L's xor_gen and pq_gen store whole vectors past the cache and so want aligned buffers, lengths in whole vectors,
- * and two sources at least; what does not fit, and R, goes through ec_encode_data (any alignment) or the plain twin (the last
- * bytes). Their return codes are looked at: a refusal is computed the plain way, never left out.
+ * and two sources at least; what does not fit, and R, goes through ec_encode_data (any alignment) or the plain twin
+ * (the last bytes). Their return codes are looked at: a refusal is computed the plain way, never left out.
  */
 #include "internal.h"
 
@@ -53,7 +53,7 @@ static void columns_at(void **ret, void *const *columns, unsigned count, size_t 
 
 /* Whole vectors, any alignment. */
 static void isal_combine_vectors(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
-				 void *const *source, void *const *target)
+	void *const *source, void *const *target)
 {
 	uint8_t tables[LAYOUT_WIDTH_MAX * PARITY_MAX * TABLE_BYTES];
 	void *from[LAYOUT_WIDTH_MAX], *to[PARITY_MAX];
@@ -63,7 +63,7 @@ static void isal_combine_vectors(unsigned sources, unsigned targets, const uint8
 		columns_at(from, source, sources, done);
 		columns_at(to, target, targets, done);
 		ec_encode_data((int)min_of(bytes - done, PIECE_BYTES), (int)sources, (int)targets, tables,
-			       (uint8_t **)from, (uint8_t **)to);
+			(uint8_t **)from, (uint8_t **)to);
 	}
 }
 
@@ -118,8 +118,8 @@ static void isal_generate(unsigned data, unsigned parity, size_t bytes, void *co
 	parity__plain_generate(data, parity, bytes - whole, rest);
 }
 
-static void isal_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-			void *const *parity_columns)
+static void isal_update(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns)
 {
 	size_t whole = bytes / VECTOR_BYTES * VECTOR_BYTES;
 	uint8_t factors[PARITY_MAX], tables[PARITY_MAX * TABLE_BYTES];
@@ -141,7 +141,7 @@ static void isal_update(unsigned data, unsigned parity, unsigned column, size_t 
 	for (size_t done = 0; done < whole; done += PIECE_BYTES) {
 		columns_at(to, at, there, done);
 		ec_encode_data_update((int)min_of(whole - done, PIECE_BYTES), 1, (int)there, 0, tables,
-				      (uint8_t *)delta + done, (uint8_t **)to);
+			(uint8_t *)delta + done, (uint8_t **)to);
 	}
 	columns_at(to, parity_columns, parity, whole);
 	parity__plain_update(data, parity, column, bytes - whole, (const uint8_t *)delta + whole, to);
@@ -156,7 +156,7 @@ static bool all_ones(const uint8_t *factors, unsigned count)
 }
 
 static void isal_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
-			 void *const *target)
+	void *const *target)
 {
 	size_t whole = bytes / VECTOR_BYTES * VECTOR_BYTES;
 	void *from[LAYOUT_WIDTH_MAX], *to[PARITY_MAX];
@@ -196,8 +196,8 @@ void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *
 	parity_impls[0].generate(data, parity, bytes, columns);
 }
 
-void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-		   void *const *parity_columns)
+void parity_update(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns)
 {
 	shape_assert(data, parity);
 	sp_assert(column < data);
@@ -276,7 +276,8 @@ static void solve(struct sources *s, unsigned data)
 		for (unsigned i = 0; i < there; i++) {
 			s->row[m][i] = 0;
 			for (unsigned j = 0; j < n; j++)
-				s->row[m][i] ^= parity__times(inverse[m][j], weight(s->column[there + j] - data, s->column[i]));
+				s->row[m][i] ^=
+					parity__times(inverse[m][j], weight(s->column[there + j] - data, s->column[i]));
 		}
 		for (unsigned j = 0; j < n; j++)
 			s->row[m][there + j] = inverse[m][j];
@@ -307,7 +308,7 @@ static void parity_row(const struct sources *s, unsigned data, unsigned parity_i
 }
 
 int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
-			void *const *columns, const bool *failed, struct error *err)
+	void *const *columns, const bool *failed, struct error *err)
 {
 	bool read[LAYOUT_WIDTH_MAX];
 	uint8_t factors[PARITY_MAX * LAYOUT_WIDTH_MAX];
@@ -336,8 +337,8 @@ int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned 
 	return 0;
 }
 
-int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed,
-		   struct error *err)
+int parity_recover(
+	unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed, struct error *err)
 {
 	return parity_recover_with(&parity_impls[0], data, parity, bytes, columns, failed, err);
 }
@@ -347,7 +348,8 @@ int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *co
 /* What the differences said so far about which one data column is wrong. */
 enum suspicion { SUSPECT_NOBODY_YET = -2, SUSPECT_NO_SINGLE_ONE = -1 }; /* else the column */
 
-/* A data column z that is off by e leaves e in P, 2^z e in Q and 4^z e in R, at every byte the same z. differs: of the parities. */
+/* A data column z that is off by e leaves e in P, 2^z e in Q and 4^z e in R, at every byte the same z. differs: of the
+ * parities. */
 static int suspect(int column, unsigned parity, const uint8_t (*differs)[VERIFY_BYTES], size_t bytes, unsigned data)
 {
 	uint8_t logs[256];
@@ -402,7 +404,7 @@ bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *co
 			break;
 		for (unsigned i = 0; i < parity; i++)
 			parity_xor(made[i], stored[i], length);
-		column = suspect(column, parity, (const uint8_t (*)[VERIFY_BYTES])made, length, data);
+		column = suspect(column, parity, (const uint8_t(*)[VERIFY_BYTES])made, length, data);
 	}
 	if (ret_column)
 		*ret_column = column >= 0 ? column : SUSPECT_NO_SINGLE_ONE;

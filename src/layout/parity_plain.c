@@ -75,8 +75,8 @@ static void add_times(uint8_t *to, const uint8_t *from, uint8_t factor, size_t b
 		to[i] ^= products[from[i]];
 }
 
-void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-			  void *const *parity_columns)
+void parity__plain_update(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns)
 {
 	if (bytes == 0)
 		return;
@@ -86,7 +86,7 @@ void parity__plain_update(unsigned data, unsigned parity, unsigned column, size_
 }
 
 void parity__plain_combine(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
-			   void *const *source, void *const *target)
+	void *const *source, void *const *target)
 {
 	if (bytes == 0)
 		return;

@@ -39,7 +39,7 @@ static int order_by_place(const void *a, const void *b)
 }
 
 static void fail_all(struct column_read *reads, const struct sorter *order, unsigned count, int status, const char *why,
-		     void (*done)(void *arg, unsigned index), void *arg)
+	void (*done)(void *arg, unsigned index), void *arg)
 {
 	for (unsigned i = 0; i < count; i++) {
 		reads[order[i].index].status = status;
@@ -51,7 +51,7 @@ static void fail_all(struct column_read *reads, const struct sorter *order, unsi
 
 /* How many of the sorted reads from `first` on make one request, and its buffers. */
 static unsigned gather(const struct column_read *reads, const struct sorter *order, unsigned first, unsigned count,
-		       struct iovec *iov, unsigned *ret_iov)
+	struct iovec *iov, unsigned *ret_iov)
 {
 	uint64_t start = order[first].unit * POOL_UNIT_BYTES, end = start;
 	unsigned n = 0, used = 0;
@@ -62,7 +62,7 @@ static unsigned gather(const struct column_read *reads, const struct sorter *ord
 		uint64_t at = o->unit * POOL_UNIT_BYTES;
 
 		if (n && (o->disk != order[first].disk || at < end || at - end > FILLER_BYTES ||
-			  at + r->bytes - start > READ_BYTES_MAX || used + 2 > REQUEST_IOV_MAX))
+				 at + r->bytes - start > READ_BYTES_MAX || used + 2 > REQUEST_IOV_MAX))
 			break;
 		if (at > end)
 			iov[used++] = (struct iovec){waste, at - end};
@@ -73,7 +73,8 @@ static unsigned gather(const struct column_read *reads, const struct sorter *ord
 	return n;
 }
 
-void columns_read(struct pool *p, struct column_read *reads, unsigned count, void (*done)(void *arg, unsigned index), void *arg)
+void columns_read(
+	struct pool *p, struct column_read *reads, unsigned count, void (*done)(void *arg, unsigned index), void *arg)
 {
 	struct sorter one_order[8], *order = one_order;
 	struct read_request one_request[8], *requests = one_request;
@@ -126,12 +127,17 @@ void columns_read(struct pool *p, struct column_read *reads, unsigned count, voi
 	}
 }
 
-/* --- a stripe --------------------------------------------------------------------------------------------------------- */
+/* --- a stripe ----------------------------------------------------------------------------------------------------- */
 
 void run_shape_of(const struct pool *p, const struct run *r, struct run_shape *ret)
 {
-	*ret = (struct run_shape){.id = r->id, .birth_last = r->birth_last, .version = r->version, .group = r->group,
-		.class = r->class, .k = r->k, .p = r->p};
+	*ret = (struct run_shape){.id = r->id,
+		.birth_last = r->birth_last,
+		.version = r->version,
+		.group = r->group,
+		.class = r->class,
+		.k = r->k,
+		.p = r->p};
 	memcpy(ret->column, r->column, sizeof ret->column);
 	memcpy(ret->column_state, r->column_state, sizeof ret->column_state);
 	if (pool_breaks(p, 4)) {
@@ -197,7 +203,9 @@ void stripe_loads_read(struct pool *p, struct stripe_load *const *loads, unsigne
 
 		for (unsigned c = 0; c < l->run.k + l->run.p; c++) {
 			l->read[c] = (struct column_read){.at = shape_place(&l->run, l->stripe, c),
-				.bytes = class_bytes[l->run.class], .buffer = l->column[c], .status = reads ? 0 : ERR_MEMORY};
+				.bytes = class_bytes[l->run.class],
+				.buffer = l->column[c],
+				.status = reads ? 0 : ERR_MEMORY};
 			if (reads && !l->skip[c])
 				reads[n++] = l->read[c];
 		}
@@ -243,15 +251,19 @@ void stripe_load_explain(const struct pool *p, const struct stripe_load *l, stru
 
 	for (unsigned c = 0; c < l->run.k + l->run.p; c++) {
 		const struct pool_disk *d = &p->disks[l->run.column[c].disk];
-		const char *name = d->disk ? disk_traits(d->disk)->name : d->config && d->config->path[0] ? d->config->path : "disk";
+		const char *name = d->disk                           ? disk_traits(d->disk)->name
+				   : d->config && d->config->path[0] ? d->config->path
+								     : "disk";
 
 		if (!l->bad[c])
 			continue;
 		text_addf(&t, "%s%s %s", bad ? ", " : "", name,
-			  l->wrong[c] ? "has other bytes" : !d->disk || d->state != PD_ONLINE ? "is missing" : "cannot be read");
+			l->wrong[c]                         ? "has other bytes"
+			: !d->disk || d->state != PD_ONLINE ? "is missing"
+							    : "cannot be read");
 		bad++;
 	}
 	error_set(err, ERR_LOST, "run %llu stripe %u: %u of %u columns are not to be had, parity makes up for %u (%s)",
-		  (unsigned long long)l->run.id, l->stripe, bad, l->run.k + l->run.p, l->run.p, t.bytes ? t.bytes : "");
+		(unsigned long long)l->run.id, l->stripe, bad, l->run.k + l->run.p, l->run.p, t.bytes ? t.bytes : "");
 	text_release(&t);
 }

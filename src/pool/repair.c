@@ -1,19 +1,20 @@
 /*
  * repair: columns that are not as they should be are made anew, in a new place.
  *
- * Whoever meets a wrong column (a read, a write that failed, scrub) queues it: a mask in its run, the run's id in a list.
- * The keeper's thread, or scrub, works the list off, run by run:
+ * Whoever meets a wrong column (a read, a write that failed, scrub) queues it: a mask in its run, the run's id in a
+ * list. The keeper's thread, or scrub, works the list off, run by run:
  *
  *     1  the run is closed, room for its whole column is taken elsewhere        with the lock
  *     2  its stripes are read, checked, recovered, the column is written        without
  *     3  the descriptor points to the new place, version + 1, LOG_REPAIRED      with the lock
  *
- * Readers go on all the while: the old place stays as it is until its quarantine ends. A column of a disk that is away is
- * left alone (POOL-7): it is made good when the disk is back. Where a stripe is beyond recovery its bytes are moved as they are.
+ * Readers go on all the while: the old place stays as it is until its quarantine ends. A column of a disk that is away
+ * is left alone (POOL-7): it is made good when the disk is back. Where a stripe is beyond recovery its bytes are moved
+ * as they are.
  *
- * When a pool is so full that no place for a whole column is left, not even after checkpoints, scrub writes the right bytes over
- * those of its columns that by their sums hold wrong ones: they protect nothing as they are, and a write that is torn leaves
- * them no worse. Nothing else is ever written in place.
+ * When a pool is so full that no place for a whole column is left, not even after checkpoints, scrub writes the right
+ * bytes over those of its columns that by their sums hold wrong ones: they protect nothing as they are, and a write
+ * that is torn leaves them no worse. Nothing else is ever written in place.
  */
 #include <string.h>
 
@@ -79,10 +80,10 @@ void disk_answered_badly(struct pool *p, unsigned disk, enum disk_wrong what, in
 		disk_fault(p, disk, "it is gone");
 	else if (status != ERR_GONE)
 		pool_event(p, "%s: %s: %s%s%s%s", d->disk ? disk_traits(d->disk)->name : "disk", names[what],
-			   error_sentence(status), why ? " (" : "", why ? why : "", why ? ")" : "");
+			error_sentence(status), why ? " (" : "", why ? why : "", why ? ")" : "");
 }
 
-/* --- flush ------------------------------------------------------------------------------------------------------------ */
+/* --- flush -------------------------------------------------------------------------------------------------------- */
 
 static bool beyond_redundancy(const struct pool *p)
 {
@@ -134,7 +135,7 @@ int disks_flush(struct pool *p, struct error *err)
 	return beyond ? error_set(err, ERR_IO, "%s", first.text) : 0;
 }
 
-/* --- one run ---------------------------------------------------------------------------------------------------------- */
+/* --- one run ------------------------------------------------------------------------------------------------------ */
 
 struct mending {
 	struct pool *p;
@@ -193,7 +194,7 @@ static int mending_write(struct mending *m, struct stripe_load *loads, uint32_t 
 		for (unsigned i = 0; i < n; i++)
 			iov[used + i] = (struct iovec){loads[i].column[c], bytes};
 		disk_request_init_iov(&requests[count], DISK_WRITE,
-				      (m->to[c].unit + first * class_units(m->shape.class)) * POOL_UNIT_BYTES, iov + used, n);
+			(m->to[c].unit + first * class_units(m->shape.class)) * POOL_UNIT_BYTES, iov + used, n);
 		requests[count].owner = &m->to[c];
 		disk_queue_submit(q, m->p->disks[m->to[c].disk].disk, &requests[count]);
 		used += n;
@@ -204,8 +205,8 @@ static int mending_write(struct mending *m, struct stripe_load *loads, uint32_t 
 			rc = disk_request_error(r, err);
 	for (unsigned i = 0; i < count; i++)
 		if (requests[i].status)
-			disk_answered_badly(m->p, ((struct disk_address *)requests[i].owner)->disk, WRONG_WRITE, requests[i].status,
-					    requests[i].why);
+			disk_answered_badly(m->p, ((struct disk_address *)requests[i].owner)->disk, WRONG_WRITE,
+				requests[i].status, requests[i].why);
 	return rc;
 }
 
@@ -219,7 +220,8 @@ static int write_in_place(struct mending *m, const struct stripe_load *l, uint32
 
 		if (!((m->in_place & wrong) >> c & 1))
 			continue;
-		rc = disk_write(m->p->disks[at.disk].disk, at.unit * POOL_UNIT_BYTES, l->column[c], class_bytes[m->shape.class], err);
+		rc = disk_write(m->p->disks[at.disk].disk, at.unit * POOL_UNIT_BYTES, l->column[c],
+			class_bytes[m->shape.class], err);
 		if (rc)
 			disk_answered_badly(m->p, at.disk, WRONG_WRITE, rc, NULL);
 	}
@@ -363,11 +365,12 @@ static int mend(struct pool *p, uint64_t id, bool may_in_place, unsigned *ret_lo
 	os_mutex_unlock(&p->lock);
 	*ret_lost += m.lost;
 	if (!rc)
-		pool_event(p, "run %llu: %u of %u columns made anew", (unsigned long long)id, count, m.shape.k + m.shape.p);
+		pool_event(p, "run %llu: %u of %u columns made anew", (unsigned long long)id, count,
+			m.shape.k + m.shape.p);
 	return more ? mend(p, id, may_in_place, ret_lost, err) : rc;
 }
 
-/* --- the queue -------------------------------------------------------------------------------------------------------- */
+/* --- the queue ---------------------------------------------------------------------------------------------------- */
 
 static void busy_begin(struct pool *p)
 {

@@ -1,9 +1,9 @@
 /*
  * run: descriptors in memory, and the choice of where the next stripes go.
  *
- * A run is *open* while later writes may append to it: at most one a (group, class). It has reserved `stripes_room` columns
- * on each of its disks; what it did not use goes back when it is closed. A run that has no room left stays in its slot until the next
- * one is wanted, which costs nothing.
+ * A run is *open* while later writes may append to it: at most one a (group, class). It has reserved `stripes_room`
+ * columns on each of its disks; what it did not use goes back when it is closed. A run that has no room left stays in
+ * its slot until the next one is wanted, which costs nothing.
  *
  * Parity goes to the disks of the group that hold the least of it, so it moves on from run to run and stays even when
  * runs die in any order. Data follows behind it in the order of the group, round the end. Eight disks, P for parity:
@@ -19,7 +19,7 @@
 #define BUCKETS_FIRST 256
 #define BESIDE_BYTES (256u << 10) /* of a column: when so little is written at once, finding the place takes longer */
 
-/* --- the table -------------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static size_t bucket_of(const struct space *s, uint64_t id)
 {
@@ -71,7 +71,8 @@ static size_t returned_words(uint32_t stripes)
 	return (stripes + 63) / 64;
 }
 
-struct run *run_make(struct pool *p, uint64_t id, unsigned class, unsigned k, unsigned parity, uint32_t room, struct error *err)
+struct run *run_make(
+	struct pool *p, uint64_t id, unsigned class, unsigned k, unsigned parity, uint32_t room, struct error *err)
 {
 	struct space *s = p->space;
 	struct run *r;
@@ -93,7 +94,7 @@ struct run *run_make(struct pool *p, uint64_t id, unsigned class, unsigned k, un
 		return NULL;
 	}
 	r->id = id;
-	r->class = (uint8_t)class;
+	r->class = (uint8_t) class;
 	r->k = (uint8_t)k;
 	r->p = (uint8_t)parity;
 	r->stripes_room = room;
@@ -144,7 +145,8 @@ static int order_by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-int runs_list(struct pool *p, bool (*wanted)(const struct run *r), struct run ***ret, size_t *ret_count, struct error *err)
+int runs_list(
+	struct pool *p, bool (*wanted)(const struct run *r), struct run ***ret, size_t *ret_count, struct error *err)
 {
 	struct space *s = p->space;
 	size_t n = 0;
@@ -180,7 +182,7 @@ int runs_dirty(struct pool *p, struct run ***ret, size_t *ret_count, struct erro
 	return runs_list(p, is_dirty, ret, ret_count, err);
 }
 
-/* --- what a descriptor says ------------------------------------------------------------------------------------------- */
+/* --- what a descriptor says --------------------------------------------------------------------------------------- */
 
 struct disk_address run_place(const struct run *r, uint32_t stripe, unsigned column)
 {
@@ -258,17 +260,18 @@ static int shape_check(const struct pool *p, const struct run_format *f, struct 
 	unsigned width = f->k + f->p;
 
 	if (f->class >= CLASS_COUNT || f->k == 0 || f->p > POOL_PARITY_MAX || width > POOL_WIDTH_MAX ||
-	    f->stripes > RUN_STRIPES_MAX || f->group >= p->group_count)
-		return error_set(err, ERR_CORRUPT, "run %llu: class %u, %u + %u columns, %u stripes in group %u are impossible",
-				 (unsigned long long)f->id, f->class, f->k, f->p, f->stripes, f->group);
+		f->stripes > RUN_STRIPES_MAX || f->group >= p->group_count)
+		return error_set(err, ERR_CORRUPT,
+			"run %llu: class %u, %u + %u columns, %u stripes in group %u are impossible",
+			(unsigned long long)f->id, f->class, f->k, f->p, f->stripes, f->group);
 	for (unsigned c = 0; c < width; c++) {
 		if (f->column[c].disk >= p->disk_count || f->column[c].unit >= 1ULL << 40)
-			return error_set(err, ERR_CORRUPT, "run %llu: column %u lies on disk %u unit %llu", (unsigned long long)f->id,
-					 c, f->column[c].disk, (unsigned long long)f->column[c].unit);
+			return error_set(err, ERR_CORRUPT, "run %llu: column %u lies on disk %u unit %llu",
+				(unsigned long long)f->id, c, f->column[c].disk, (unsigned long long)f->column[c].unit);
 		for (unsigned o = 0; o < c; o++)
 			if (f->column[o].disk == f->column[c].disk)
 				return error_set(err, ERR_CORRUPT, "run %llu: columns %u and %u lie on one disk, %u",
-						 (unsigned long long)f->id, o, c, f->column[c].disk);
+					(unsigned long long)f->id, o, c, f->column[c].disk);
 	}
 	return 0;
 }
@@ -387,15 +390,17 @@ static int sums_put(struct run *r, uint32_t first, uint32_t count, const uint32_
 	uint32_t end = first + count;
 
 	if (first < r->sums_first)
-		return error_set(err, ERR_CORRUPT, "run %llu: the sums of stripe %u come after those up to %u were written",
-				 (unsigned long long)r->id, first, r->sums_first);
+		return error_set(err, ERR_CORRUPT,
+			"run %llu: the sums of stripe %u come after those up to %u were written",
+			(unsigned long long)r->id, first, r->sums_first);
 	if (end > r->sums_end) {
 		size_t had = r->sums_end > r->sums_first ? (r->sums_end - r->sums_first) * each : 0;
 		size_t need = (end - r->sums_first) * each;
 		uint32_t *larger = realloc(r->sums, need * sizeof *larger);
 
 		if (!larger)
-			return error_set(err, ERR_MEMORY, "no memory for the sums of run %llu", (unsigned long long)r->id);
+			return error_set(
+				err, ERR_MEMORY, "no memory for the sums of run %llu", (unsigned long long)r->id);
 		memset(larger + had, 0, (need - had) * sizeof *larger);
 		r->sums = larger;
 		r->sums_end = end;
@@ -404,7 +409,8 @@ static int sums_put(struct run *r, uint32_t first, uint32_t count, const uint32_
 	return 0;
 }
 
-int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint32_t count, const uint8_t *sums, struct error *err)
+int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint32_t count, const uint8_t *sums,
+	struct error *err)
 {
 	struct run *r = run_find(p, f->id);
 	size_t words = (size_t)count * (f->k + f->p) * sums_per_column(f->class);
@@ -412,7 +418,7 @@ int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint3
 
 	if (count == 0 || count > RUN_STRIPES_MAX || first > RUN_STRIPES_MAX - count)
 		return error_set(err, ERR_CORRUPT, "run %llu: stripes %u to %u were added; it can have %u",
-				 (unsigned long long)f->id, first, first + count, RUN_STRIPES_MAX);
+			(unsigned long long)f->id, first, first + count, RUN_STRIPES_MAX);
 	if (!r) {
 		struct run_format empty = *f;
 
@@ -432,7 +438,8 @@ int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint3
 	}
 	for (uint32_t s = first; s < min_of(first + count, r->stripes); s++)
 		if (!is_returned(r, s))
-			return error_set(err, ERR_CORRUPT, "run %llu: stripe %u was added twice", (unsigned long long)f->id, s);
+			return error_set(
+				err, ERR_CORRUPT, "run %llu: stripe %u was added twice", (unsigned long long)f->id, s);
 	scoped_free uint32_t *host_sums = malloc(words * sizeof *host_sums);
 	if (!host_sums)
 		return error_set(err, ERR_MEMORY, "no memory for the sums of run %llu", (unsigned long long)f->id);
@@ -501,11 +508,11 @@ int run_log_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct
 	uint64_t need = (uint64_t)count * (f.k + f.p) * sums_per_column(f.class) * 4;
 	if (bytes - at - 8 != need)
 		return error_set(err, ERR_CORRUPT, "a log entry of run %llu has %zu bytes of sums; expected %llu",
-				 (unsigned long long)f.id, (size_t)(bytes - at - 8), (unsigned long long)need);
+			(unsigned long long)f.id, (size_t)(bytes - at - 8), (unsigned long long)need);
 	return run_extend(p, &f, first, count, payload + at + 8, err);
 }
 
-/* --- death ------------------------------------------------------------------------------------------------------------ */
+/* --- death -------------------------------------------------------------------------------------------------------- */
 
 /* last: the data column that died last. */
 static void stripe_return(struct pool *p, struct run *r, uint32_t stripe, unsigned last, bool at_once)
@@ -518,7 +525,8 @@ static void stripe_return(struct pool *p, struct run *r, uint32_t stripe, unsign
 
 		if (pool_breaks(p, 1) && !at_once && c < r->k && c != last)
 			continue; /* it was given back when it died */
-		/* Without memory for the quarantine the column stays taken until the next import: lost for a while, never early. */
+		/* Without memory for the quarantine the column stays taken until the next import: lost for a while,
+		 * never early. */
 		if (at_once)
 			zone_release(p, a.disk, r->class, a.unit, 1);
 		else
@@ -566,7 +574,7 @@ void runs_drop_over(struct pool *p)
 		}
 }
 
-/* --- open runs -------------------------------------------------------------------------------------------------------- */
+/* --- open runs ---------------------------------------------------------------------------------------------------- */
 
 void run_close(struct pool *p, struct run *r)
 {
@@ -606,7 +614,8 @@ struct choice {
 };
 
 /* The `width` disks with the most room, those of equal room in the order of the group from `turn` on. */
-static void choose_disks(const struct pool *p, const struct group_shape *shape, unsigned width, unsigned turn, struct choice *ret)
+static void choose_disks(
+	const struct pool *p, const struct group_shape *shape, unsigned width, unsigned turn, struct choice *ret)
 {
 	bool chosen[POOL_DISKS_MAX] = {false};
 	unsigned n = shape->disk_count;
@@ -625,7 +634,7 @@ static void choose_disks(const struct pool *p, const struct group_shape *shape, 
 				const struct pool_disk *b = &p->disks[shape->disks[best]];
 
 				if (here < (b->state == PD_ONLINE) ||
-				    (here == (b->state == PD_ONLINE) && d->free_bytes <= b->free_bytes))
+					(here == (b->state == PD_ONLINE) && d->free_bytes <= b->free_bytes))
 					continue;
 			}
 			best = at;
@@ -638,10 +647,10 @@ static void choose_disks(const struct pool *p, const struct group_shape *shape, 
 			ret->disk[ret->count++] = shape->disks[i];
 }
 
-/* Disks, and a stretch on each of them, all of one length: as long as the shortest allows. A disk without any place is left
- * out when the group is wide enough. */
+/* Disks, and a stretch on each of them, all of one length: as long as the shortest allows. A disk without any place is
+ * left out when the group is wide enough. */
 static bool choose(const struct pool *p, struct group_shape *shape, unsigned width, unsigned class, uint32_t wanted,
-		   enum zone_use use, struct choice *c)
+	enum zone_use use, struct choice *c)
 {
 	for (;;) {
 		uint32_t least = wanted;
@@ -692,7 +701,7 @@ static void choose_columns(const struct pool *p, const struct choice *c, unsigne
 }
 
 static int run_open(struct pool *p, unsigned group, unsigned class, unsigned k, unsigned parity, const struct choice *c,
-		    struct run **ret, struct error *err)
+	struct run **ret, struct error *err)
 {
 	struct run *r = run_make(p, max_of(p->next_run, (uint64_t)1), class, k, parity, c->at[0].count, err);
 	unsigned order[POOL_WIDTH_MAX];
@@ -738,8 +747,8 @@ static uint32_t run_length(const struct pool *p, unsigned class)
 	return (uint32_t)min_of(max_of(p->run_bytes / class_bytes[class], (uint64_t)1), (uint64_t)RUN_STRIPES_MAX);
 }
 
-/* A short stripe while a little is being written to the open run on the same disks: it takes the run's next row, so that each disk
- * has one place to write to. The row's other columns are given up. */
+/* A short stripe while a little is being written to the open run on the same disks: it takes the run's next row, so
+ * that each disk has one place to write to. The row's other columns are given up. */
 static struct run *run_beside(struct pool *p, struct run *r, unsigned k, struct error *err)
 {
 	uint32_t row = r->stripes;
@@ -767,7 +776,7 @@ static struct run *run_beside(struct pool *p, struct run *r, unsigned k, struct 
 }
 
 int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted,
-	      enum zone_use use, bool apart, struct allotment *ret, struct error *err)
+	enum zone_use use, bool apart, struct allotment *ret, struct error *err)
 {
 	struct space *s = p->space;
 	struct group_shape shape;
@@ -793,8 +802,8 @@ int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, u
 		if (!apart && r)
 			run_close(p, r);
 		if (!choose(p, &shape, k + shape.p, class, length, use, &c))
-			return error_set(err, ERR_SPACE, "group %u has no free column of %u bytes on each of %u disks", group,
-					 class_bytes[class], k + shape.p);
+			return error_set(err, ERR_SPACE, "group %u has no free column of %u bytes on each of %u disks",
+				group, class_bytes[class], k + shape.p);
 		int rc = run_open(p, group, class, k, shape.p, &c, &r, err);
 		if (rc)
 			return rc;
@@ -814,7 +823,7 @@ int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, u
 	return 0;
 }
 
-/* --- what becomes of allotted stripes --------------------------------------------------------------------------------- */
+/* --- what becomes of allotted stripes ----------------------------------------------------------------------------- */
 
 int stripes_keep(struct pool *p, struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, struct error *err)
 {
@@ -847,7 +856,7 @@ void stripes_drop(struct pool *p, struct run *r, uint32_t first, uint32_t count)
 	}
 }
 
-/* --- moving a column -------------------------------------------------------------------------------------------------- */
+/* --- moving a column ---------------------------------------------------------------------------------------------- */
 
 int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_address *ret, struct error *err)
 {
@@ -863,8 +872,8 @@ int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_a
 		struct pool_disk *d = &p->disks[g->disks[i]];
 		bool same = d->index == r->column[column].disk;
 
-		if (used[d->index] || d->state != PD_ONLINE || !zone_find(d, r->class, r->stripes, ZONES_AVAILABLE, &found) ||
-		    found.count < r->stripes)
+		if (used[d->index] || d->state != PD_ONLINE ||
+			!zone_find(d, r->class, r->stripes, ZONES_AVAILABLE, &found) || found.count < r->stripes)
 			continue;
 		/* The disk that it was on keeps the load even; else the one with the most room. */
 		if (!best || same || (best->index != r->column[column].disk && d->free_bytes > best->free_bytes)) {
@@ -873,8 +882,9 @@ int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_a
 		}
 	}
 	if (!best)
-		return error_set(err, ERR_SPACE, "no disk of group %u has room for column %u of run %llu (%u times %u bytes)",
-				 r->group, column, (unsigned long long)r->id, r->stripes, class_bytes[r->class]);
+		return error_set(err, ERR_SPACE,
+			"no disk of group %u has room for column %u of run %llu (%u times %u bytes)", r->group, column,
+			(unsigned long long)r->id, r->stripes, class_bytes[r->class]);
 	int rc = zone_take(p, best, r->class, &at, &ret->unit, err);
 	ret->disk = (uint8_t)best->index;
 	return rc;
@@ -885,8 +895,8 @@ void run_move_cancel(struct pool *p, const struct run *r, uint32_t stripes, cons
 	zone_release(p, to->disk, r->class, to->unit, stripes);
 }
 
-/* The old place is quarantined but for stripes that are there already; in the new place those of returned stripes are given up.
- * Both wait one checkpoint more than what a fold frees: the one in the making may not know of the move. */
+/* The old place is quarantined but for stripes that are there already; in the new place those of returned stripes are
+ * given up. Both wait one checkpoint more than what a fold frees: the one in the making may not know of the move. */
 void run_move(struct pool *p, struct run *r, unsigned column, const struct disk_address *to)
 {
 	uint64_t tag = p->checkpoint_durable + 2;

@@ -3,13 +3,14 @@
  *
  *   1  what is already known to be bad is repaired
  *   2  nodes of the trees: every copy
- *   3  runs that a disk may have missed while it was away: verified and made good; when nothing of them is left over, the disk's
- *      `missed_from` is cleared (POOL-7: never that of a disk that is absent)
+ *   3  runs that a disk may have missed while it was away: verified and made good. When nothing of them is left
+ *      over, the disk's `missed_from` is cleared (POOL-7: never that of a disk that is absent)
  *   4  all other runs, in the order of the disk, in long reads
  *
- * A stripe is right when each column has its sum and parity is that of the data. Descriptors say where columns are, so no tree is
- * needed for it, and records are not looked at one by one. Columns of absent disks are passed over. What is wrong moves to a new
- * place; so a second scrub finds nothing. What cannot be made whole is named by the records that lie there.
+ * A stripe is right when each column has its sum and parity is that of the data. Descriptors say where columns are, so
+ * no tree is needed for it, and records are not looked at one by one. Columns of absent disks are passed over. What is
+ * wrong moves to a new place; so a second scrub finds nothing. What cannot be made whole is named by the records that
+ * lie there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,9 +47,10 @@ struct scrubbing { /* one call of pool_scrub */
 	bool missed[POOL_DISKS_MAX];
 };
 
-/* --- a stripe --------------------------------------------------------------------------------------------------------- */
+/* --- a stripe ----------------------------------------------------------------------------------------------------- */
 
-/* What is wrong with a stripe that was read. mask: columns of disks that are there. Returns false when it cannot be made whole. */
+/* What is wrong with a stripe that was read. mask: columns of disks that are there. Returns false when it cannot be
+ * made whole. */
 static bool stripe_judge(struct pool *p, struct stripe_load *l, uint32_t *mask)
 {
 	unsigned width = l->run.k + l->run.p, absent = 0, bad = 0;
@@ -101,10 +103,11 @@ static void count_wrong(struct pool *p, const struct stripe_load *l, uint32_t ma
 	for (unsigned c = 0; c < l->run.k + l->run.p; c++)
 		if (mask >> c & 1 && !is_expected(p, &l->run, c))
 			disk_answered_badly(p, l->run.column[c].disk, l->wrong[c] ? WRONG_CHECKSUM : WRONG_READ,
-					    l->wrong[c] ? ERR_CORRUPT : l->read[c].status, l->wrong[c] ? NULL : l->read[c].why);
+				l->wrong[c] ? ERR_CORRUPT : l->read[c].status, l->wrong[c] ? NULL : l->read[c].why);
 }
 
-int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err)
+int stripe_verify(
+	struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err)
 {
 	struct stripe_load load, *list = &load;
 	struct run_shape shape;
@@ -139,7 +142,7 @@ int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, s
 	return rc;
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------------ */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 struct run_walk {
 	struct run_shape shape;
@@ -289,7 +292,7 @@ static void run_scrub(struct scrubbing *g, uint64_t id)
 	os_mutex_unlock(&p->lock);
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------ */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static bool go_on(struct scrubbing *g)
 {
@@ -348,11 +351,11 @@ static struct root *roots_pinned(struct pool *p, size_t *ret_count, uint64_t *re
 
 	os_mutex_lock(&p->lock);
 	if (p->datasets.next)
-		list_for_each(&p->datasets, node)
-			room++;
+		list_for_each(&p->datasets, node) room++;
 	struct root *roots = malloc(room * sizeof *roots);
 	if (roots && p->datasets.next)
-		list_for_each(&p->datasets, node) {
+		list_for_each(&p->datasets, node)
+		{
 			const struct dataset *d = container_of(node, struct dataset, link);
 
 			if (!d->destroyed)
@@ -392,7 +395,7 @@ static void nodes_scrub(struct scrubbing *g)
 	roots_release(g->p, roots, pin);
 }
 
-/* --- what is lost, by name -------------------------------------------------------------------------------------------- */
+/* --- what is lost, by name ---------------------------------------------------------------------------------------- */
 
 static void path_of(const struct pool *p, const struct dataset *d, char *path, size_t room)
 {
@@ -429,7 +432,7 @@ static bool name_lost(void *arg, struct key key, const uint8_t *value, uint32_t 
 		os_mutex_lock(&n->p->lock);
 		if (n->s->damaged_count < DAMAGED_MAX)
 			snprintf(n->s->damaged[n->s->damaged_count++], DAMAGED_BYTES, "%s record %llu", n->path,
-				 (unsigned long long)key.a);
+				(unsigned long long)key.a);
 		os_mutex_unlock(&n->p->lock);
 	}
 	return n->s->damaged_count < DAMAGED_MAX;
@@ -458,7 +461,7 @@ static void lost_name(struct scrubbing *g)
 	roots_release(g->p, roots, pin);
 }
 
-/* --- a disk that is back ---------------------------------------------------------------------------------------------- */
+/* --- a disk that is back ------------------------------------------------------------------------------------------ */
 
 struct run_item {
 	uint64_t id, unit, bytes;
@@ -499,7 +502,9 @@ static struct run_item *items_of(struct scrubbing *g, size_t *ret_count, size_t 
 
 		if (r->over_tag)
 			continue;
-		items[kept] = (struct run_item){.id = r->id, .unit = r->column[0].unit, .group = r->group,
+		items[kept] = (struct run_item){.id = r->id,
+			.unit = r->column[0].unit,
+			.group = r->group,
 			.bytes = (uint64_t)r->stripes * (r->k + r->p) * class_bytes[r->class]};
 		for (unsigned c = 0; c < r->k + r->p; c++) {
 			unsigned disk = r->column[c].disk;
@@ -547,7 +552,7 @@ static void missed_clear(struct scrubbing *g)
 		g->rc = config_write(p, g->err);
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int scrub_begin(struct scrubbing *g)
 {

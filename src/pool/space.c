@@ -8,8 +8,8 @@
  * The idea. zone.c knows for each disk which columns are taken, run.c which runs there are; both follow from the
  * descriptors, so nothing of it is on disk but the map of nodes' zones. This file decides between groups and disks:
  *
- *   groups    in turn, each as often as its share of free stripes (smooth weighted round robin). Groups of equal room go strictly
- *             round, stripe by stripe: a stream over four mirrors drives four mirrors.
+ *   groups    in turn, each as often as its share of free stripes (smooth weighted round robin); those of equal
+ *             room strictly round, stripe by stripe: a stream over four mirrors drives four mirrors
  *
  *                 record      0 1 2 3 4 5 6 7
  *                 group       0 1 2 3 0 1 2 3       each in its own open run: neighbours on its disks
@@ -18,9 +18,11 @@
  *   freed     a queue: what checkpoint C freed comes back when C + 2 is durable and no reader began before C
  *   reserve   the last 1/16 of the zones of a disk are opened for nodes, and for data only when its writer says so
  *
- * SPACE-1  A column is taken at most once (mark in zone.c asserts it), and by exactly one of: an open run's room, a stripe that
- *          is not returned, the quarantine, a node.
+ * SPACE-1  A column is taken at most once (mark in zone.c asserts it), and by exactly one of: an open run's room,
+ *          a stripe that is not returned, the quarantine, a node.
+ *
  * SPACE-2  free_bytes of a disk = its free zones + the free columns of the others.
+ *
  * SPACE-3  The same calls give the same places: no clock, no random number, no address decides.
  */
 #include "stripe.h"
@@ -85,10 +87,10 @@ void space_close(struct pool *p)
 	p->space = NULL;
 }
 
-/* --- groups -------------------------------------------------------------------------------------------------------------- */
+/* --- groups ------------------------------------------------------------------------------------------------------- */
 
-/* With disks missing stripes narrow; what cannot narrow further puts columns on a missing disk, which are made good when it
- * is back. */
+/* With disks missing stripes narrow; what cannot narrow further puts columns on a missing disk, which are made good
+ * when it is back. */
 bool group_shape(const struct pool *p, const struct pool_group *g, struct group_shape *ret)
 {
 	unsigned parity = g->parity;
@@ -116,7 +118,8 @@ bool group_shape(const struct pool *p, const struct pool_group *g, struct group_
 	return true;
 }
 
-/* The largest t so that the disks give `width` columns to each of t rows: sum of min(room, t) >= width × t. In bytes. */
+/* The largest t so that the disks give `width` columns to each of t rows: sum of min(room, t) >= width × t. In bytes.
+ */
 static uint64_t rows_bytes(const uint64_t *room, unsigned count, unsigned width)
 {
 	uint64_t low = 0, high = 0;
@@ -173,7 +176,8 @@ static uint64_t group_room(const struct pool *p, const struct pool_group *g, uns
 	}
 	uint64_t rows = rows_bytes(room, shape.disk_count, shape.k + shape.p);
 	/* With a choice of disks the last rows may not find enough of them: they fill up a run apart. */
-	uint64_t apart = shape.disk_count > shape.k + shape.p ? shape.disk_count * p->run_bytes / (shape.k + shape.p) : 0;
+	uint64_t apart =
+		shape.disk_count > shape.k + shape.p ? shape.disk_count * p->run_bytes / (shape.k + shape.p) : 0;
 	return rows > apart ? (rows - apart) * shape.k : 0;
 }
 
@@ -217,8 +221,8 @@ static unsigned group_turn(struct space *s, unsigned class, unsigned count, cons
 	return best;
 }
 
-int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, enum zone_use use, bool apart,
-		struct allotment *ret, struct error *err)
+int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, enum zone_use use,
+	bool apart, struct allotment *ret, struct error *err)
 {
 	struct space *s = p->space;
 	bool full[POOL_GROUPS_MAX] = {false};
@@ -240,7 +244,7 @@ int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t record
 
 		if (g == p->group_count)
 			return error_set(err, ERR_SPACE, "no group has room for %u bytes%s", class_bytes[class],
-					 use == ZONES_ALL ? "" : " outside the reserve");
+				use == ZONES_ALL ? "" : " outside the reserve");
 		int rc = run_allot(p, g, commit, class, records, wanted, use, apart, ret, &why);
 		if (rc != ERR_SPACE)
 			return rc ? error_set(err, rc, "%s", why.text) : 0;
@@ -260,10 +264,10 @@ bool space_is_tight(const struct pool *p)
 	return false;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-/* Of one group, the next in turn first, those that are there before those that are away: a copy may be promised to a disk that is
- * away, which gets it when it is back. */
+/* Of one group, the next in turn first, those that are there before those that are away: a copy may be promised to a
+ * disk that is away, which gets it when it is back. */
 static unsigned meta_disks_of(struct pool *p, unsigned g, bool away_too, unsigned *disks)
 {
 	const struct pool_group *group = &p->groups[g];
@@ -273,7 +277,8 @@ static unsigned meta_disks_of(struct pool *p, unsigned g, bool away_too, unsigne
 	for (unsigned away = 0; away <= (away_too && n > 0 ? 1u : 0u); away++)
 		for (unsigned i = 0; i < group->disk_count; i++) {
 			struct pool_disk *d = &p->disks[group->disks[(p->space->meta_turn[g] + i) % group->disk_count]];
-			bool fits = away ? d->state != PD_ONLINE && d->state != PD_REMOVED && d->zone_count > 0 : d->state == PD_ONLINE;
+			bool fits = away ? d->state != PD_ONLINE && d->state != PD_REMOVED && d->zone_count > 0
+					 : d->state == PD_ONLINE;
 
 			if (fits && zone_find(d, CLASS_META, 1, ZONES_ALL, &at))
 				disks[n++] = d->index;
@@ -281,8 +286,8 @@ static unsigned meta_disks_of(struct pool *p, unsigned g, bool away_too, unsigne
 	return n;
 }
 
-/* The disks that a row of copies may go to: those of one group while one has enough of them, else of one that has enough with those
- * that are away, else any. */
+/* The disks that a row of copies may go to: those of one group while one has enough of them, else of one that has
+ * enough with those that are away, else any. */
 static unsigned meta_disks(struct pool *p, unsigned copies, unsigned *disks)
 {
 	struct space *s = p->space;
@@ -324,7 +329,8 @@ int space_allot_meta(struct pool *p, uint32_t wanted, struct meta_extent *ret, s
 	for (unsigned i = 0; i < p->disk_count; i++)
 		online += p->disks[i].state == PD_ONLINE;
 	if (copies < min_of(p->copies, online))
-		return error_set(err, ERR_SPACE, "only %u disks have room for a node, %u copies are needed", copies, p->copies);
+		return error_set(
+			err, ERR_SPACE, "only %u disks have room for a node, %u copies are needed", copies, p->copies);
 	for (unsigned c = 0; c < copies; c++) {
 		bool found = zone_find(&p->disks[disks[c]], CLASS_META, e.count, ZONES_ALL, &at[c]);
 
@@ -349,7 +355,8 @@ int space_allot_meta(struct pool *p, uint32_t wanted, struct meta_extent *ret, s
 void space_unallot_meta(struct pool *p, const struct meta_extent *e, uint32_t from)
 {
 	for (unsigned c = 0; c < e->copies; c++)
-		zone_release(p, e->copy[c].disk, CLASS_META, e->copy[c].unit + from * class_units(CLASS_META), e->count - from);
+		zone_release(p, e->copy[c].disk, CLASS_META, e->copy[c].unit + from * class_units(CLASS_META),
+			e->count - from);
 }
 
 int space_take_meta(struct pool *p, struct disk_address a, struct error *err)
@@ -363,11 +370,12 @@ void space_free_meta(struct pool *p, const struct bp *bp)
 
 	for (unsigned c = 0; c < bp->copies; c++) {
 		zone_mark_waiting(p, bp->copy[c].disk, bp->copy[c].unit, pieces);
-		(void)space_quarantine(p, p->checkpoint_durable + 1, bp->copy[c].disk, CLASS_META, bp->copy[c].unit, pieces);
+		(void)space_quarantine(
+			p, p->checkpoint_durable + 1, bp->copy[c].disk, CLASS_META, bp->copy[c].unit, pieces);
 	}
 }
 
-/* --- quarantine ---------------------------------------------------------------------------------------------------------- */
+/* --- quarantine --------------------------------------------------------------------------------------------------- */
 
 int space_quarantine(struct pool *p, uint64_t tag, unsigned disk, unsigned class, uint64_t unit, uint32_t count)
 {
@@ -380,9 +388,9 @@ int space_quarantine(struct pool *p, uint64_t tag, unsigned disk, unsigned class
 			struct waiting *w = &s->waiting[i];
 
 			if (w->disk == disk && w->class == class && w->tag == tag &&
-			    w->unit + w->count * class_units(class) == unit &&
-			    (unit - p->disks[disk].data_start_bytes / POOL_UNIT_BYTES) %
-					    (p->disks[disk].zone_bytes / POOL_UNIT_BYTES)) {
+				w->unit + w->count * class_units(class) == unit &&
+				(unit - p->disks[disk].data_start_bytes / POOL_UNIT_BYTES) %
+					(p->disks[disk].zone_bytes / POOL_UNIT_BYTES)) {
 				w->count += count;
 				return 0;
 			}
@@ -397,8 +405,8 @@ int space_quarantine(struct pool *p, uint64_t tag, unsigned disk, unsigned class
 		s->waiting = larger;
 		s->waiting_room = room;
 	}
-	s->waiting[s->waiting_count++] =
-		(struct waiting){.tag = tag, .unit = unit, .count = count, .disk = (uint8_t)disk, .class = (uint8_t)class};
+	s->waiting[s->waiting_count++] = (struct waiting){
+		.tag = tag, .unit = unit, .count = count, .disk = (uint8_t)disk, .class = (uint8_t) class};
 	return 0;
 }
 
@@ -436,7 +444,7 @@ void space_checkpoint_done(struct pool *p, uint64_t checkpoint)
 	runs_drop_over(p);
 }
 
-/* --- readers ------------------------------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------------------------------ */
 
 uint64_t reader_enter(struct pool *p)
 {
@@ -485,7 +493,7 @@ uint64_t reader_oldest(const struct pool *p)
 	return s->pin_count ? s->pins[0].checkpoint : UINT64_MAX; /* they come in order */
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t reservations_unused(const struct pool *p)
 {
@@ -493,7 +501,8 @@ static uint64_t reservations_unused(const struct pool *p)
 
 	if (!p->datasets.next)
 		return 0;
-	list_for_each((struct list *)&p->datasets, node) {
+	list_for_each((struct list *)&p->datasets, node)
+	{
 		const struct dataset *d = container_of(node, struct dataset, link);
 
 		if (!d->destroyed && d->reservation > d->referenced)
@@ -511,21 +520,27 @@ static uint64_t room_bytes(const struct pool *p, unsigned class)
 	return bytes;
 }
 
-static uint64_t available(struct pool *p, unsigned class)
+static uint64_t available(struct pool *p, unsigned class, uint64_t own_unused_bytes)
 {
-	uint64_t room = room_bytes(p, class), taken = spill_promised_bytes(p) + reservations_unused(p);
+	uint64_t room = room_bytes(p, class) + own_unused_bytes,
+		 taken = spill_promised_bytes(p) + reservations_unused(p);
 
 	return room > taken ? room - taken : 0;
 }
 
 uint64_t space_available_bytes(struct pool *p)
 {
-	return available(p, CLASS_COUNT);
+	return available(p, CLASS_COUNT, 0);
 }
 
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes)
 {
-	return available(p, class_of(record_bytes));
+	return available(p, class_of(record_bytes), 0);
+}
+
+uint64_t space_available_to(struct pool *p, uint32_t record_bytes, uint64_t own_unused_bytes)
+{
+	return available(p, class_of(record_bytes), own_unused_bytes);
 }
 
 /* Of raw bytes on a disk, what they would be as data. */
@@ -568,7 +583,7 @@ void space_figures(struct pool *p, struct pool_space *ret)
 	for (size_t i = 0; i < s->waiting_count; i++)
 		if (s->waiting[i].class == CLASS_META)
 			nodes_waiting += as_data(&p->groups[p->disks[s->waiting[i].disk].config->group],
-						 (uint64_t)s->waiting[i].count * NODE_BYTES);
+				(uint64_t)s->waiting[i].count * NODE_BYTES);
 	ret->metadata_bytes -= min_of(nodes_waiting, ret->metadata_bytes);
 	ret->reservation_bytes = reservations_unused(p);
 	ret->used_bytes = ret->data_bytes + ret->metadata_bytes + ret->snapshot_bytes + ret->reservation_bytes;

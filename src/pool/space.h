@@ -41,7 +41,7 @@ static inline uint64_t class_units(unsigned class)
 	return class_bytes[class] / POOL_UNIT_BYTES;
 }
 
-/* --- zone.c: which columns of a disk are taken ------------------------------------------------------------------------ */
+/* --- zone.c: which columns of a disk are taken ----------------------------------------------------------------- */
 
 struct stretch { /* columns in a row, all in one zone */
 	unsigned zone;
@@ -52,23 +52,25 @@ static inline uint32_t zone_columns(const struct pool_disk *d, unsigned class)
 	return (uint32_t)(d->zone_bytes / class_bytes[class]);
 }
 unsigned zones_reserved(const struct pool_disk *d); /* outside AVAIL */
-/* The lowest stretch of `wanted` columns in a zone of the class, else in the lowest free zone, else the longest there is.
- * false: none at all. Takes nothing. */
+/* The lowest stretch of `wanted` columns in a zone of the class, else in the lowest free zone, else the longest there
+ * is. false: none at all. Takes nothing. */
 bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum zone_use use, struct stretch *ret);
-int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct stretch *s, uint64_t *ret_unit, struct error *err);
+int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct stretch *s, uint64_t *ret_unit,
+	struct error *err);
 /* For what a descriptor says: ERR_CORRUPT unless they are inside, in place and free. */
 int zone_claim(struct pool *p, unsigned disk, unsigned class, uint64_t unit, uint32_t count, struct error *err);
 void zone_release(struct pool *p, unsigned disk, unsigned class, uint64_t unit, uint32_t count);
 /* Marks pieces of nodes as waiting, for the map of zones. */
 void zone_mark_waiting(struct pool *p, unsigned disk, uint64_t unit, uint32_t count);
 
-/* --- space.c ------------------------------------------------------------------------------------------------------------ */
+/* --- space.c --------------------------------------------------------------------------------------------------- */
 
 int space_quarantine(struct pool *p, uint64_t tag, unsigned disk, unsigned class, uint64_t unit, uint32_t count);
 /* Free zones are few: what opens one must be what was promised room in it. */
 bool space_is_tight(const struct pool *p);
 bool space_is_due(const struct pool *p, uint64_t tag);
-/* How the group writes new stripes with the disks that it has now. disks: where columns may lie, those that are there first. */
+/* How the group writes new stripes with the disks that it has now. disks: where columns may lie, those that are there
+ * first. */
 struct group_shape {
 	unsigned k, p;
 	unsigned disk_count, online;
@@ -76,19 +78,22 @@ struct group_shape {
 };
 bool group_shape(const struct pool *p, const struct pool_group *g, struct group_shape *ret);
 
-/* --- run.c -------------------------------------------------------------------------------------------------------------- */
+/* --- run.c ----------------------------------------------------------------------------------------------------- */
 
-struct run *run_make(struct pool *p, uint64_t id, unsigned class, unsigned k, unsigned parity, uint32_t room, struct error *err);
-void run_forget(struct pool *p, struct run *r);  /* out of the table and of memory; its columns are the caller's business */
-void run_close(struct pool *p, struct run *r);   /* gives back what it reserved and did not use; forgets an empty one */
+struct run *run_make(
+	struct pool *p, uint64_t id, unsigned class, unsigned k, unsigned parity, uint32_t room, struct error *err);
+void run_forget(
+	struct pool *p, struct run *r); /* out of the table and of memory; its columns are the caller's business */
+void run_close(struct pool *p, struct run *r); /* gives back what it reserved and did not use; forgets an empty one */
 /* Stripes in this group, as space_allot; `apart`: a run of their own. */
 int run_allot(struct pool *p, unsigned group, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted,
-	      enum zone_use use, bool apart, struct allotment *ret, struct error *err);
-void runs_drop_over(struct pool *p);             /* those whose quarantine ended */
+	enum zone_use use, bool apart, struct allotment *ret, struct error *err);
+void runs_drop_over(struct pool *p); /* those whose quarantine ended */
 void runs_free(struct pool *p);
 
 /* What becomes of allotted stripes: they are in a transaction, or nothing refers to them. */
-int stripes_keep(struct pool *p, struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, struct error *err);
+int stripes_keep(
+	struct pool *p, struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, struct error *err);
 void stripes_drop(struct pool *p, struct run *r, uint32_t first, uint32_t count);
 /* Moving a column of a closed run: room for it, then the switch. */
 int run_move_begin(struct pool *p, struct run *r, unsigned column, struct disk_address *ret, struct error *err);

@@ -24,7 +24,7 @@ void column_sums(const uint8_t *data, uint32_t bytes, uint32_t *ret);
 /* Of one stripe, (k + p) × sums_per_column; false: they cannot be read. Without p->lock. */
 bool stripe_sums(struct pool *p, uint64_t run, uint32_t stripe, uint32_t *ret);
 
-/* --- columns.c --------------------------------------------------------------------------------------------------------- */
+/* --- columns.c ------------------------------------------------------------------------------------------------- */
 
 struct column_read {
 	struct disk_address at;
@@ -33,9 +33,10 @@ struct column_read {
 	int status;
 	const char *why;
 };
-/* Reads all of them: neighbours of a disk in one request, all requests under way before the first is waited for. `done`, when given,
- * is called for each as soon as its bytes are there, while others are still on their way. */
-void columns_read(struct pool *p, struct column_read *reads, unsigned count, void (*done)(void *arg, unsigned index), void *arg);
+/* Reads all of them: neighbours of a disk in one request, all requests under way before the first is waited for.
+ * `done`, when given, is called for each as soon as its bytes are there, while others are still on their way. */
+void columns_read(
+	struct pool *p, struct column_read *reads, unsigned count, void (*done)(void *arg, unsigned index), void *arg);
 
 /* What of a run is looked at without the lock: a copy. */
 struct run_shape {
@@ -53,12 +54,12 @@ struct disk_address shape_place(const struct run_shape *r, uint32_t stripe, unsi
 struct stripe_load {
 	struct run_shape run;
 	uint32_t stripe;
-	uint8_t *bytes;                     /* (k + p) columns */
+	uint8_t *bytes; /* (k + p) columns */
 	void *column[POOL_WIDTH_MAX];
 	struct column_read read[POOL_WIDTH_MAX];
-	bool bad[POOL_WIDTH_MAX];           /* not to be had from the disk as it should be */
-	bool wrong[POOL_WIDTH_MAX];         /* it answered, with other bytes */
-	bool skip[POOL_WIDTH_MAX];          /* not to be read */
+	bool bad[POOL_WIDTH_MAX];   /* not to be had from the disk as it should be */
+	bool wrong[POOL_WIDTH_MAX]; /* it answered, with other bytes */
+	bool skip[POOL_WIDTH_MAX];  /* not to be read */
 	bool has_sums;
 	uint32_t *sums;
 };
@@ -68,14 +69,16 @@ void stripe_load_close(struct stripe_load *l);
 void stripe_loads_read(struct pool *p, struct stripe_load *const *loads, unsigned count);
 /* Makes the bad columns from the others. ERR_LOST: too many are bad. */
 int stripe_load_recover(struct pool *p, struct stripe_load *l, struct error *err);
-void stripe_load_explain(const struct pool *p, const struct stripe_load *l, struct error *err); /* ERR_LOST, with who lacks what */
+void stripe_load_explain(
+	const struct pool *p, const struct stripe_load *l, struct error *err); /* ERR_LOST, with who lacks what */
 
-/* --- repair.c ---------------------------------------------------------------------------------------------------------- */
+/* --- repair.c -------------------------------------------------------------------------------------------------- */
 
-/* A column of a run is to be made anew somewhere else. With p->lock held; what is queued already is not queued twice. */
+/* A column of a run is to be made anew somewhere else. With p->lock held; what is queued already is not queued twice.
+ */
 void repair_queue(struct pool *p, uint64_t run, unsigned column);
-/* What run->repair says, of one run. ERR_BUSY: stripes of it are just being written. ERR_SPACE: no room for a column; then what is
- * wrong by its sums may be written over in place. Without p->lock, as what follows. */
+/* What run->repair says, of one run. ERR_BUSY: stripes of it are just being written. ERR_SPACE: no room for a column;
+ * then what is wrong by its sums may be written over in place. Without p->lock, as what follows. */
 int repair_run_now(struct pool *p, uint64_t run, bool may_in_place, unsigned *ret_lost, struct error *err);
 
 void scrub_free(struct pool *p);

@@ -1,22 +1,24 @@
 /*
  * stripe_read: records come back.
  *
- * A record lies whole in one column, so reading it is one request to one disk. What the disk says is checked against the
- * checksum of the record, which knows its place and birth. What fails is read from another copy (k = 1) or made from the
- * other columns of its stripe:
+ * A record lies whole in one column, so reading it is one request to one disk. What the disk says is checked against
+ * the checksum of the record, which knows its place and birth. What fails is read from another copy (k = 1) or made
+ * from the other columns of its stripe:
  *
  *     read ──ok── verify ──ok── done
  *      │            │
  *      └────┬───────┘ no
  *        k = 1: the next copy, until none is left
  *        k > 1: all other columns, each checked by its sum; recover; verify
- *                 when that fails: as if there were no sums, then without one more column each, while parity has a word to say
+ *                 when that fails: as if there were no sums, then without one more column each, while
+ *                 parity can tell
  *
  * and what was wrong on a disk that is there goes to the repair queue. Nothing is repaired in place: POOL-1.
  *
- * Which copy of a mirror: the disk with the fewest requests under way. A sequential reader chooses once for 4 MiB, and stays with the
- * disk whose head is there while the others have not two requests less to do: so streams settle on disks of their own, and one
- * stream alone drives all copies in long turns. A column whose disk was away when it was written is a last resort.
+ * Which copy of a mirror: the disk with the fewest requests under way. A sequential reader chooses once for 4 MiB, and
+ * stays with the disk whose head is there while the others have not two requests less to do: so streams settle on disks
+ * of their own, and one stream alone drives all copies in long turns. A column whose disk was away when it was written
+ * is a last resort.
  */
 #include <string.h>
 
@@ -26,21 +28,21 @@
 #define NEAR_BYTES (1u << 20)
 #define LOADS_BYTES_MAX (32u << 20) /* of stripes that are made whole at once */
 
-struct try {
+struct attempt {
 	struct record_read *read;
 	struct run_shape run; /* of those that failed */
 	uint32_t tried;       /* a bit a column */
 	unsigned column;
-	bool known;           /* the run is */
-	bool doubtful;        /* was not there, or not whole, when it was written: no error to be counted */
+	bool known;    /* the run is */
+	bool doubtful; /* was not there, or not whole, when it was written: no error to be counted */
 	bool done;
 };
 
 struct reading {
 	struct pool *p;
-	struct try *tries;
+	struct attempt *tries;
 	struct column_read *reads;
-	unsigned *index; /* reads[i] is of tries[index[i]] */
+	unsigned *index;                  /* reads[i] is of tries[index[i]] */
 	unsigned planned[POOL_DISKS_MAX]; /* requests of this batch, and where the last one ends */
 	uint64_t planned_end[POOL_DISKS_MAX];
 	struct turn {
@@ -70,8 +72,8 @@ bool stripe_sums(struct pool *p, uint64_t run, uint32_t stripe, uint32_t *ret)
 	os_mutex_unlock(&p->lock);
 	if (in_memory)
 		return true;
-	if (root.kind != BP_NODE || tree_lookup(p, &root, TREE_SUMS, (struct key){run, stripe / per_item}, value, sizeof value,
-						&bytes, NULL) != 0)
+	if (root.kind != BP_NODE || tree_lookup(p, &root, TREE_SUMS, (struct key){run, stripe / per_item}, value,
+					    sizeof value, &bytes, NULL) != 0)
 		return false;
 	size_t at = stripe % per_item * each * 4;
 	if (at + each * 4 > bytes)
@@ -81,7 +83,7 @@ bool stripe_sums(struct pool *p, uint64_t run, uint32_t stripe, uint32_t *ret)
 	return true;
 }
 
-/* --- where from ------------------------------------------------------------------------------------------------------- */
+/* --- where from --------------------------------------------------------------------------------------------------- */
 
 static bool is_doubtful(const struct pool *p, const struct run_shape *r, unsigned column)
 {
@@ -108,7 +110,7 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 	return a->doubtful != b->doubtful ? !a->doubtful : a->requests < b->requests;
 }
 
-static struct candidate candidate_of(const struct reading *g, const struct try *t, unsigned column)
+static struct candidate candidate_of(const struct reading *g, const struct attempt *t, unsigned column)
 {
 	struct disk_address at = shape_place(&t->run, t->read->bp.stripe, column);
 	uint64_t place = at.unit * POOL_UNIT_BYTES, end;
@@ -116,12 +118,14 @@ static struct candidate candidate_of(const struct reading *g, const struct try *
 
 	disk_load(g->p->disks[at.disk].disk, &load);
 	end = g->planned[at.disk] ? g->planned_end[at.disk] : load.end_bytes;
-	return (struct candidate){.column = column, .requests = load.in_flight + g->planned[at.disk],
-		.doubtful = is_doubtful(g->p, &t->run, column), .near = place >= end && place - end < NEAR_BYTES};
+	return (struct candidate){.column = column,
+		.requests = load.in_flight + g->planned[at.disk],
+		.doubtful = is_doubtful(g->p, &t->run, column),
+		.near = place >= end && place - end < NEAR_BYTES};
 }
 
 /* The copy to read next; width when none is left. */
-static unsigned choose_copy(struct reading *g, const struct try *t)
+static unsigned choose_copy(struct reading *g, const struct attempt *t)
 {
 	unsigned width = t->run.k + t->run.p;
 	struct disk_address at = shape_place(&t->run, t->read->bp.stripe, 0);
@@ -130,7 +134,7 @@ static unsigned choose_copy(struct reading *g, const struct try *t)
 	struct candidate best = {.column = width}, near = {.column = width};
 
 	if (g->sequential && turn->piece == piece && turn->column < width && !(t->tried >> turn->column & 1) &&
-	    is_here(g->p, &t->run, turn->column))
+		is_here(g->p, &t->run, turn->column))
 		return turn->column;
 	for (unsigned c = 0; c < width; c++) {
 		if (t->tried >> c & 1 || !is_here(g->p, &t->run, c))
@@ -148,14 +152,15 @@ static unsigned choose_copy(struct reading *g, const struct try *t)
 }
 
 /* With p->lock held. */
-static void try_init(struct reading *g, struct try *t, struct record_read *read)
+static void try_init(struct reading *g, struct attempt *t, struct record_read *read)
 {
 	struct run *r = run_find(g->p, read->bp.run);
 
-	*t = (struct try){.read = read, .column = read->bp.column};
+	*t = (struct attempt){.read = read, .column = read->bp.column};
 	read->status = 0;
 	error_clear(&read->error);
-	if (!r || read->bp.stripe >= r->stripes || read->bp.column >= r->k || read->bp.physical_bytes > class_bytes[r->class])
+	if (!r || read->bp.stripe >= r->stripes || read->bp.column >= r->k ||
+		read->bp.physical_bytes > class_bytes[r->class])
 		return;
 	t->known = true;
 	run_shape_of(g->p, r, &t->run);
@@ -165,14 +170,15 @@ static void try_init(struct reading *g, struct try *t, struct record_read *read)
 		t->doubtful = is_doubtful(g->p, &t->run, t->column);
 }
 
-static struct column_read read_of(struct reading *g, struct try *t)
+static struct column_read read_of(struct reading *g, struct attempt *t)
 {
 	struct disk_address at = t->known ? shape_place(&t->run, t->read->bp.stripe, t->column) : t->read->bp.hint;
 
 	if (at.disk < g->p->disk_count) { /* neighbours are one request */
 		uint64_t place = at.unit * POOL_UNIT_BYTES;
 
-		g->planned[at.disk] += g->planned[at.disk] == 0 || place != g->planned_end[at.disk] || place % TURN_BYTES == 0;
+		g->planned[at.disk] +=
+			g->planned[at.disk] == 0 || place != g->planned_end[at.disk] || place % TURN_BYTES == 0;
 		g->planned_end[at.disk] = place + round_up_u64(t->read->bp.physical_bytes, POOL_UNIT_BYTES);
 	}
 	t->tried |= 1u << t->column;
@@ -181,13 +187,13 @@ static struct column_read read_of(struct reading *g, struct try *t)
 		.buffer = t->read->buffer};
 }
 
-/* --- what came -------------------------------------------------------------------------------------------------------- */
+/* --- what came ---------------------------------------------------------------------------------------------------- */
 
 static void arrived(void *arg, unsigned index)
 {
 	struct reading *g = arg;
 	const struct column_read *c = &g->reads[index];
-	struct try *t = &g->tries[g->index[index]];
+	struct attempt *t = &g->tries[g->index[index]];
 
 	t->done = c->status == 0 && bp_verify(g->p, &t->read->bp, t->read->buffer);
 }
@@ -197,7 +203,7 @@ static void judge(struct reading *g, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		const struct column_read *c = &g->reads[i];
-		struct try *t = &g->tries[g->index[i]];
+		struct attempt *t = &g->tries[g->index[i]];
 
 		if (t->done || (c->status == ERR_GONE && g->p->disks[c->at.disk].state != PD_ONLINE))
 			continue;
@@ -213,15 +219,15 @@ static void judge(struct reading *g, unsigned count)
 	}
 }
 
-static void lost(struct reading *g, struct try *t, const char *what)
+static void lost(struct reading *g, struct attempt *t, const char *what)
 {
 	struct record_read *r = t->read;
 
-	r->status = error_set(&r->error, ERR_LOST, "run %llu stripe %u column %u: %s", (unsigned long long)r->bp.run, r->bp.stripe,
-			      r->bp.column, what);
+	r->status = error_set(&r->error, ERR_LOST, "run %llu stripe %u column %u: %s", (unsigned long long)r->bp.run,
+		r->bp.stripe, r->bp.column, what);
 }
 
-static void count_outcome(struct pool *p, const struct try *t, bool found)
+static void count_outcome(struct pool *p, const struct attempt *t, bool found)
 {
 	os_mutex_lock(&p->lock);
 	if (found)
@@ -233,15 +239,15 @@ static void count_outcome(struct pool *p, const struct try *t, bool found)
 		pool_event(p, "lost: %s", t->read->error.text);
 }
 
-/* --- other copies ----------------------------------------------------------------------------------------------------- */
+/* --- other copies ------------------------------------------------------------------------------------------------- */
 
-static void read_copies(struct reading *g, struct try **failed, unsigned count)
+static void read_copies(struct reading *g, struct attempt **failed, unsigned count)
 {
 	for (;;) {
 		unsigned n = 0;
 
 		for (unsigned i = 0; i < count; i++) {
-			struct try *t = failed[i];
+			struct attempt *t = failed[i];
 
 			if (t->done || t->read->status)
 				continue;
@@ -265,9 +271,9 @@ static void read_copies(struct reading *g, struct try **failed, unsigned count)
 	}
 }
 
-/* --- reconstruction --------------------------------------------------------------------------------------------------- */
+/* --- reconstruction ----------------------------------------------------------------------------------------------- */
 
-static bool take(struct pool *p, struct try *t, const struct stripe_load *l)
+static bool take(struct pool *p, struct attempt *t, const struct stripe_load *l)
 {
 	struct bp *bp = &t->read->bp;
 
@@ -279,7 +285,7 @@ static bool take(struct pool *p, struct try *t, const struct stripe_load *l)
 }
 
 /* Without trust in sums: one more column is left out, each in turn, as long as parity allows. */
-static bool try_leaving_out(struct pool *p, struct try *t, struct stripe_load *l)
+static bool try_leaving_out(struct pool *p, struct attempt *t, struct stripe_load *l)
 {
 	unsigned width = l->run.k + l->run.p, bad = 0;
 	void *spare = aligned_alloc(DISK_BUFFER_ALIGN, class_bytes[l->run.class]);
@@ -302,7 +308,7 @@ static bool try_leaving_out(struct pool *p, struct try *t, struct stripe_load *l
 	return t->done;
 }
 
-static void reconstruct_one(struct pool *p, struct try *t, struct stripe_load *l)
+static void reconstruct_one(struct pool *p, struct attempt *t, struct stripe_load *l)
 {
 	unsigned width = l->run.k + l->run.p;
 	struct error err = ERROR_INIT;
@@ -324,8 +330,8 @@ static void reconstruct_one(struct pool *p, struct try *t, struct stripe_load *l
 		t->read->status = error_set(&t->read->error, err.code, "%s", err.text);
 	else
 		t->read->status = error_set(&t->read->error, ERR_LOST,
-					    "run %llu stripe %u column %u: what its other columns give is not what was written",
-					    (unsigned long long)l->run.id, l->stripe, t->read->bp.column);
+			"run %llu stripe %u column %u: what its other columns give is not what was written",
+			(unsigned long long)l->run.id, l->stripe, t->read->bp.column);
 }
 
 /* Columns that turned out bad on disks that are there are queued too. */
@@ -346,14 +352,14 @@ static void queue_bad(struct pool *p, const struct stripe_load *l)
 	}
 }
 
-static void reconstruct(struct pool *p, struct try **failed, unsigned count)
+static void reconstruct(struct pool *p, struct attempt **failed, unsigned count)
 {
 	uint64_t bytes = 0;
 	struct stripe_load *loads = calloc(count, sizeof *loads), **list = malloc(count * sizeof *list);
 	unsigned first = 0;
 
 	for (unsigned at = 0; at < count; at++) {
-		struct try *t = failed[at];
+		struct attempt *t = failed[at];
 		unsigned width = t->run.k + t->run.p;
 		int rc = ERR_MEMORY;
 
@@ -389,15 +395,15 @@ static void reconstruct(struct pool *p, struct try **failed, unsigned count)
 	free(list);
 }
 
-/* --- all together ----------------------------------------------------------------------------------------------------- */
+/* --- all together ------------------------------------------------------------------------------------------------- */
 
 static void read_again(struct reading *g, unsigned count)
 {
-	struct try **copies = malloc(2 * (size_t)count * sizeof *copies), **stripes = copies + count;
+	struct attempt **copies = malloc(2 * (size_t)count * sizeof *copies), **stripes = copies + count;
 	unsigned copy_count = 0, stripe_count = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		struct try *t = &g->tries[i];
+		struct attempt *t = &g->tries[i];
 
 		if (t->done || t->read->status)
 			continue;
@@ -438,7 +444,7 @@ void stripes_read(struct pool *p, struct record_read *reads, unsigned count, boo
 	if (count)
 		os_mutex_lock(&p->lock);
 	for (unsigned i = 0; i < count; i++) {
-		struct try *t = &g.tries[i];
+		struct attempt *t = &g.tries[i];
 
 		try_init(&g, t, &reads[i]);
 		if (t->known && (t->column >= t->run.k + t->run.p || !is_here(p, &t->run, t->column)))

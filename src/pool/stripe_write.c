@@ -3,10 +3,10 @@
  *
  *   place    with the lock: columns for all records, class by class, in order
  *   make     workers seal each record, sum each column, make parity, stripe by stripe while it is in the CPU's cache
- *   write    one request a disk for the neighbouring columns of a piece of the batch, straight from the records' buffers. The next
- *            piece is made while this one is on its way, so disks and CPUs work at once
- *   judge    a stripe that lacks p columns or fewer stands, and leaves work for repair (POOL-6); one that lacks more is written
- *            again elsewhere
+ *   write    one request a disk for the neighbouring columns of a piece of the batch, straight from the buffers of
+ *            the records. The next piece is made while this one is on its way: disks and CPUs work at once
+ *   judge    a stripe that lacks p columns or fewer stands, and leaves work for repair (POOL-6); one that lacks
+ *            more is written again elsewhere
  *   log      with the lock: when all stand, the entries go into the transaction
  *
  *     records   0  1  2  3  4  5  6 | 7  8  9 10 11 12 13 | …           k = 7, p = 1
@@ -31,12 +31,12 @@ const uint8_t stripe_zeros[FILLER_BYTES] __attribute__((aligned(DISK_BUFFER_ALIG
 struct made_stripe {
 	struct run *run;
 	uint32_t stripe;
-	uint32_t failed;     /* a bit a column */
-	unsigned first;      /* its k records in job->order */
-	uint8_t *parity;     /* NULL for a mirror */
+	uint32_t failed; /* a bit a column */
+	unsigned first;  /* its k records in job->order */
+	uint8_t *parity; /* NULL for a mirror */
 	uint32_t *sums;
-	uint8_t *scratch;    /* SUM_BYTES, when its column is larger than its records' class */
-	bool dropped;        /* given up, or in the transaction: not the job's to undo */
+	uint8_t *scratch; /* SUM_BYTES, when its column is larger than its records' class */
+	bool dropped;     /* given up, or in the transaction: not the job's to undo */
 };
 
 struct write_request {
@@ -53,7 +53,7 @@ struct job {
 	struct pool *p;
 	struct transaction *t;
 	struct stored_record **records;
-	unsigned *order;           /* records by class; a later try appends what is to be placed again */
+	unsigned *order; /* records by class; a later try appends what is to be placed again */
 	unsigned order_count;
 	struct made_stripe *stripes;
 	unsigned stripe_count, stripe_room;
@@ -88,7 +88,7 @@ static void job_free(struct job *j)
 	free(j->requests);
 }
 
-/* --- place ------------------------------------------------------------------------------------------------------------ */
+/* --- place -------------------------------------------------------------------------------------------------------- */
 
 static int stripes_add(struct job *j, const struct allotment *a, unsigned first_record, struct error *err)
 {
@@ -110,7 +110,9 @@ static int stripes_add(struct job *j, const struct allotment *a, unsigned first_
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct made_stripe *s = &j->stripes[j->stripe_count++];
 
-		*s = (struct made_stripe){.run = a->run, .stripe = a->first + i, .first = first_record + i * k,
+		*s = (struct made_stripe){.run = a->run,
+			.stripe = a->first + i,
+			.first = first_record + i * k,
 			.sums = sums + i * each_sums};
 		for (unsigned c = 0; c < k + parity; c++)
 			s->failed |= (uint32_t)(a->run->column_state[c] != 0) << c; /* its disk is away */
@@ -126,10 +128,11 @@ static void drop_from(struct job *j, unsigned first)
 	j->stripe_count = first;
 }
 
-/* Its class, or when no zone of it and no free zone is left, a larger one: the rest of the column is zero. A record was promised room
- * of its size before compression: when free zones are few, only columns of that size open one, so that promises are kept. */
-static int allot(struct job *j, unsigned class, unsigned left, uint32_t logical_bytes, bool apart, struct allotment *ret,
-		 struct error *err)
+/* Its class, or when no zone of it and no free zone is left, a larger one: the rest of the column is zero. A record was
+ * promised room of its size before compression: when free zones are few, only columns of that size open one, so that
+ * promises are kept. */
+static int allot(struct job *j, unsigned class, unsigned left, uint32_t logical_bytes, bool apart,
+	struct allotment *ret, struct error *err)
 {
 	enum zone_use use = j->reserve ? ZONES_ALL : ZONES_AVAILABLE;
 	unsigned promised = space_is_tight(j->p) ? max_of(class, class_of(logical_bytes)) : class;
@@ -138,8 +141,8 @@ static int allot(struct job *j, unsigned class, unsigned left, uint32_t logical_
 
 	for (unsigned round = 0; round < 2 && rc == ERR_SPACE; round++) {
 		for (unsigned c = class; c < CLASS_COUNT && rc == ERR_SPACE; c++)
-			rc = space_allot(j->p, j->t->commit, c, left, UINT32_MAX, c < promised ? ZONES_NONE : use, apart, ret,
-					 &first);
+			rc = space_allot(j->p, j->t->commit, c, left, UINT32_MAX, c < promised ? ZONES_NONE : use,
+				apart, ret, &first);
 		if (rc == ERR_SPACE)
 			space_close_runs(j->p); /* what open runs keep for themselves */
 	}
@@ -185,7 +188,7 @@ static int place(struct job *j, unsigned first, bool apart, struct error *err)
 	return 0;
 }
 
-/* --- make ------------------------------------------------------------------------------------------------------------- */
+/* --- make --------------------------------------------------------------------------------------------------------- */
 
 void column_sums(const uint8_t *data, uint32_t bytes, uint32_t *ret)
 {
@@ -206,7 +209,8 @@ static void column_sums_extended(const uint8_t *data, uint32_t own, uint32_t byt
 	}
 }
 
-/* What lies behind a record in its column, as far as its own class goes, becomes zero; what lies beyond that is not in memory. */
+/* What lies behind a record in its column, as far as its own class goes, becomes zero; what lies beyond that is not in
+ * memory. */
 static void seal_record(struct job *j, const struct made_stripe *s, unsigned column)
 {
 	struct stored_record *r = j->records[j->order[s->first + column]];
@@ -227,7 +231,8 @@ static const uint8_t *column_bytes(const struct job *j, const struct made_stripe
 	return at < class_bytes[r->class] ? (const uint8_t *)r->data + at : stripe_zeros;
 }
 
-/* In pieces that all lie within or all beyond the records, and have sums of their own: 64 KiB, or what is left up to an end. */
+/* In pieces that all lie within or all beyond the records, and have sums of their own: 64 KiB, or what is left up to an
+ * end. */
 static uint32_t step_at(const struct job *j, const struct made_stripe *s, uint32_t at)
 {
 	uint32_t own = class_bytes[j->records[j->order[s->first]]->class], bytes = class_bytes[s->run->class];
@@ -320,7 +325,7 @@ static int make(struct job *j, unsigned first, unsigned end, struct error *err)
 	return 0;
 }
 
-/* --- write ------------------------------------------------------------------------------------------------------------ */
+/* --- write -------------------------------------------------------------------------------------------------------- */
 
 static unsigned column_iov_max(unsigned class)
 {
@@ -363,7 +368,8 @@ static int request_add(struct job *j, struct write_request *w, struct error *err
 }
 
 /* One request for a column of neighbouring stripes. */
-static int column_submit(struct job *j, struct disk_queue *q, unsigned first, unsigned count, unsigned column, struct error *err)
+static int column_submit(
+	struct job *j, struct disk_queue *q, unsigned first, unsigned count, unsigned column, struct error *err)
 {
 	const struct made_stripe *s = &j->stripes[first];
 	struct disk_address a = run_place(s->run, s->stripe, column);
@@ -401,7 +407,8 @@ static unsigned stripes_in_row(const struct job *j, unsigned first, unsigned end
 	unsigned most = min_of(REQUEST_IOV_MAX / buffers, max_of(REQUEST_BYTES_MAX / bytes, 1u));
 
 	most = max_of(most, 1u);
-	while (first + n < end && n < most && s[n].run == s->run && s[n].stripe == s->stripe + n && s[n].failed == s->failed)
+	while (first + n < end && n < most && s[n].run == s->run && s[n].stripe == s->stripe + n &&
+		s[n].failed == s->failed)
 		n++;
 	return n;
 }
@@ -483,7 +490,7 @@ static int write_from(struct job *j, unsigned first, struct error *err)
 	return rc;
 }
 
-/* --- judge and log ---------------------------------------------------------------------------------------------------- */
+/* --- judge and log ------------------------------------------------------------------------------------------------ */
 
 /* Gathers the records of stripes that lack more than they can into order[], to be placed again. */
 static unsigned judge(struct job *j, unsigned first)
@@ -534,7 +541,8 @@ static int log_row(struct job *j, unsigned first, unsigned count, struct error *
 		return error_set(err, ERR_MEMORY, "no memory for the log entry of %u stripes", count);
 	for (unsigned i = 0; i < count; i++)
 		memcpy(sums + i * each, s[i].sums, each * sizeof *sums);
-	int rc = transaction_append(j->p, j->t, LOG_RUN, entry, (uint32_t)run_log_pack(r, s->stripe, count, sums, entry), err);
+	int rc = transaction_append(
+		j->p, j->t, LOG_RUN, entry, (uint32_t)run_log_pack(r, s->stripe, count, sums, entry), err);
 	if (!rc)
 		rc = stripes_keep(j->p, r, s->stripe, count, sums, err);
 	for (unsigned i = 0; i < count && !rc; i++)
@@ -556,8 +564,8 @@ static int log_all(struct job *j, struct error *err)
 		if (s->dropped)
 			continue;
 		size_t each = (size_t)(s->run->k + s->run->p) * sums_per_column(s->run->class) * 4;
-		while (at + n < j->stripe_count && s[n].run == s->run && s[n].stripe == s->stripe + n && !s[n].dropped &&
-		       (n + 1) * each < LOG_RECORD_BYTES_MAX / 4)
+		while (at + n < j->stripe_count && s[n].run == s->run && s[n].stripe == s->stripe + n &&
+			!s[n].dropped && (n + 1) * each < LOG_RECORD_BYTES_MAX / 4)
 			n++;
 		uint64_t bytes = (uint64_t)n * class_bytes[s->run->class];
 		unsigned k = s->run->k, parity = s->run->p;
@@ -575,7 +583,7 @@ static int log_all(struct job *j, struct error *err)
 /* Records by class, each class in the order in which they came. */
 static void order_by_class(struct job *j, unsigned count)
 {
-	for (unsigned class = 0; class < CLASS_COUNT; class++)
+	for (unsigned class = 0; class < CLASS_COUNT; class ++)
 		for (unsigned i = 0; i < count; i++)
 			if (j->records[i]->class == class)
 				j->order[j->order_count++] = i;
@@ -583,7 +591,7 @@ static void order_by_class(struct job *j, unsigned count)
 }
 
 int stripes_write(struct pool *p, struct transaction *t, struct stored_record **records, unsigned count, bool reserve,
-		  struct error *err)
+	struct error *err)
 {
 	struct job j = {.p = p, .t = t, .records = records, .reserve = reserve};
 	unsigned first_record = 0, again = count;
@@ -599,7 +607,8 @@ int stripes_write(struct pool *p, struct transaction *t, struct stored_record **
 		unsigned first_stripe = j.stripe_count;
 
 		if (try == TRIES) {
-			rc = error_set(err, ERR_IO, "%u records could not be written with enough redundancy, %u times", again, TRIES);
+			rc = error_set(err, ERR_IO, "%u records could not be written with enough redundancy, %u times",
+				again, TRIES);
 			break;
 		}
 		os_mutex_lock(&p->lock);

@@ -29,7 +29,7 @@ unsigned zones_reserved(const struct pool_disk *d)
 	return d->zones_kept;
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------------ */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 /* The first clear (or set) bit at or behind `from`, below `end`; else end. */
 static uint32_t next_bit(const uint64_t *bits, uint32_t from, uint32_t end, bool set)
@@ -113,7 +113,7 @@ bool zone_find(const struct pool_disk *d, unsigned class, uint32_t wanted, enum 
 	return best.count > 0;
 }
 
-/* --- taking and giving back ----------------------------------------------------------------------------------------------- */
+/* --- taking and giving back --------------------------------------------------------------------------------------- */
 
 static int zone_open(struct pool *p, struct pool_disk *d, unsigned zone, unsigned class, struct error *err)
 {
@@ -124,7 +124,7 @@ static int zone_open(struct pool *p, struct pool_disk *d, unsigned zone, unsigne
 	z->bits = calloc(words(d, class) * (class == CLASS_META ? 2 : 1), sizeof *z->bits);
 	if (!z->bits)
 		return error_set(err, ERR_MEMORY, "no memory for the map of a zone of %u columns", columns);
-	z->class = (uint8_t)class;
+	z->class = (uint8_t) class;
 	z->used = 0;
 	z->longest = columns;
 	d->zones_free--;
@@ -157,7 +157,8 @@ static void mark(struct pool *p, struct pool_disk *d, struct zone *z, uint32_t f
 	p->space->free_columns[d->index][z->class] -= count;
 }
 
-int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct stretch *s, uint64_t *ret_unit, struct error *err)
+int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct stretch *s, uint64_t *ret_unit,
+	struct error *err)
 {
 	struct zone *z = &d->zones[s->zone];
 
@@ -173,22 +174,23 @@ int zone_take(struct pool *p, struct pool_disk *d, unsigned class, const struct 
 }
 
 /* Where an address from a disk lies; ERR_CORRUPT when nothing of that class can lie there. */
-static int locate(const struct pool *p, unsigned disk, unsigned class, uint64_t unit, uint32_t count, struct stretch *ret,
-		  struct error *err)
+static int locate(const struct pool *p, unsigned disk, unsigned class, uint64_t unit, uint32_t count,
+	struct stretch *ret, struct error *err)
 {
 	const struct pool_disk *d = &p->disks[disk];
 	uint64_t start = d->data_start_bytes / POOL_UNIT_BYTES, zone_units = d->zone_bytes / POOL_UNIT_BYTES;
 
 	if (disk >= p->disk_count || zone_units == 0 || unit < start || (unit - start) / zone_units >= d->zone_count)
-		return error_set(err, ERR_CORRUPT, "unit %llu of disk %u lies outside of its zones", (unsigned long long)unit,
-				 disk);
+		return error_set(err, ERR_CORRUPT, "unit %llu of disk %u lies outside of its zones",
+			(unsigned long long)unit, disk);
 	uint64_t inside = (unit - start) % zone_units;
 	ret->zone = (unsigned)((unit - start) / zone_units);
 	ret->first = (uint32_t)(inside / class_units(class));
 	ret->count = count;
-	if (inside % class_units(class) || count > zone_columns(d, class) || ret->first > zone_columns(d, class) - count)
+	if (inside % class_units(class) || count > zone_columns(d, class) ||
+		ret->first > zone_columns(d, class) - count)
 		return error_set(err, ERR_CORRUPT, "unit %llu of disk %u is no place for %u columns of %u bytes",
-				 (unsigned long long)unit, disk, count, class_bytes[class]);
+			(unsigned long long)unit, disk, count, class_bytes[class]);
 	return 0;
 }
 
@@ -202,8 +204,9 @@ int zone_claim(struct pool *p, unsigned disk, unsigned class, uint64_t unit, uin
 		return rc;
 	struct zone *z = &d->zones[s.zone];
 	if (z->class != ZONE_FREE && z->class != class)
-		return error_set(err, ERR_CORRUPT, "zone %u of disk %u holds columns of %u bytes and is said to hold some of %u",
-				 s.zone, disk, class_bytes[z->class], class_bytes[class]);
+		return error_set(err, ERR_CORRUPT,
+			"zone %u of disk %u holds columns of %u bytes and is said to hold some of %u", s.zone, disk,
+			class_bytes[z->class], class_bytes[class]);
 	if (z->class == ZONE_FREE) {
 		rc = zone_open(p, d, s.zone, class, err);
 		if (rc)
@@ -214,7 +217,7 @@ int zone_claim(struct pool *p, unsigned disk, unsigned class, uint64_t unit, uin
 		if (z->used == 0)
 			zone_close(p, d, z);
 		return error_set(err, ERR_CORRUPT, "unit %llu of disk %u is used twice",
-				 (unsigned long long)unit_at(d, s.zone, class, taken), disk);
+			(unsigned long long)unit_at(d, s.zone, class, taken), disk);
 	}
 	mark(p, d, z, s.first, count);
 	return 0;
@@ -257,8 +260,8 @@ void zone_mark_waiting(struct pool *p, unsigned disk, uint64_t unit, uint32_t co
 	}
 }
 
-void space_meta_zones(struct pool *p, void (*visit)(void *arg, unsigned disk, unsigned zone, const uint8_t *bits, uint32_t bytes),
-		      void *arg)
+void space_meta_zones(struct pool *p,
+	void (*visit)(void *arg, unsigned disk, unsigned zone, const uint8_t *bits, uint32_t bytes), void *arg)
 {
 	uint8_t bits[POOL_ZONE_BYTES_MAX / NODE_BYTES / 8];
 

@@ -130,8 +130,8 @@ static void q_is_what_pq_gen_writes(void **state)
 
 /* --- sweeps: true when the implementation does as the definition does ------------------------------------------- */
 
-static const size_t tail_lengths[] = {0, 4095, 4096, 4097, 4096 + 31, 4096 + 33, 4096 + 63, 65535, 65536, 65536 + 1,
-	65536 + 32, 65536 + 65};
+static const size_t tail_lengths[] = {
+	0, 4095, 4096, 4097, 4096 + 31, 4096 + 33, 4096 + 63, 65535, 65536, 65536 + 1, 65536 + 32, 65536 + 65};
 
 static size_t length_at(unsigned i)
 {
@@ -139,8 +139,8 @@ static size_t length_at(unsigned i)
 }
 #define LENGTHS (200u + array_count(tail_lengths))
 
-static bool generate_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
-			    struct random *r)
+static bool generate_agrees(
+	const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, struct random *r)
 {
 	truth_init(data, parity, bytes, r);
 	columns_copy(&work, &truth, data, bytes);
@@ -151,8 +151,8 @@ static bool generate_agrees(const struct parity_impl *impl, unsigned data, unsig
 }
 
 /* Changes a column through update and compares with parity made anew; also with P or Q absent. */
-static bool update_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
-			  struct random *r)
+static bool update_agrees(
+	const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, struct random *r)
 {
 	unsigned column = (unsigned)random_below(r, data);
 	unsigned absent = (unsigned)random_below(r, 6); /* 0: P, 1: Q, 2: R, else none */
@@ -172,8 +172,8 @@ static bool update_agrees(const struct parity_impl *impl, unsigned data, unsigne
 	return columns_equal(&work, &truth, data + parity, bytes);
 }
 
-static bool recover_agrees(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
-			   const bool *failed)
+static bool recover_agrees(
+	const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes, const bool *failed)
 {
 	bool read[LAYOUT_WIDTH_MAX];
 
@@ -232,11 +232,11 @@ static bool sweep_generate(const struct parity_impl *impl, bool name_it)
 				if (bytes > 5000 && data > 3 && data != 14 && data != 15)
 					continue;
 				if (generate_agrees(impl, data, parity, bytes, &r) &&
-				    update_agrees(impl, data, parity, bytes, &r))
+					update_agrees(impl, data, parity, bytes, &r))
 					continue;
 				if (name_it)
-					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity,
-						    bytes);
+					print_error(
+						"%s: data %u parity %u bytes %zu\n", impl->name, data, parity, bytes);
 				return false;
 			}
 	return true;
@@ -258,8 +258,8 @@ static bool sweep_recover(const struct parity_impl *impl, bool name_it)
 				if (every_erasure_agrees(impl, data, parity, bytes))
 					continue;
 				if (name_it)
-					print_error("%s: data %u parity %u bytes %zu\n", impl->name, data, parity,
-						    bytes);
+					print_error(
+						"%s: data %u parity %u bytes %zu\n", impl->name, data, parity, bytes);
 				return false;
 			}
 	return true;
@@ -362,14 +362,14 @@ static void generate_beyond_the_end(unsigned data, unsigned parity, size_t bytes
 		((uint8_t *)columns[data])[bytes] ^= 1;
 }
 
-static void update_of_the_next_column(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-				      void *const *parity_columns)
+static void update_of_the_next_column(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns)
 {
 	parity_impls[0].update(data, parity, (column + 1) % data, bytes, delta, parity_columns);
 }
 
 static void combine_without_the_last_source(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes,
-					    void *const *source, void *const *target)
+	void *const *source, void *const *target)
 {
 	uint8_t changed[2 * LAYOUT_WIDTH_MAX];
 

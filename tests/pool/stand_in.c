@@ -2,7 +2,7 @@
 
 struct world world;
 
-/* --- what other files of the pool would do ---------------------------------------------------------------------------------- */
+/* --- what other files of the pool would do --------------------------------------------------------------------- */
 
 struct transaction *transaction_enter(struct pool *p)
 {
@@ -18,7 +18,7 @@ void transaction_leave(struct pool *p, struct transaction *t)
 }
 
 int transaction_append(struct pool *p, struct transaction *t, enum log_type type, const void *payload, uint32_t bytes,
-		       struct error *err)
+	struct error *err)
 {
 	if (world.fail_append)
 		return error_set(err, ERR_MEMORY, "no memory, by order");
@@ -32,9 +32,7 @@ int transaction_append(struct pool *p, struct transaction *t, enum log_type type
 	return 0;
 }
 
-void commit_due(struct pool *p)
-{
-}
+void commit_due(struct pool *p) {}
 
 void keeper_wake(struct pool *p)
 {
@@ -68,25 +66,25 @@ void pool_event(struct pool *p, const char *format, ...)
 }
 
 int tree_lookup(struct pool *p, const struct bp *root, uint64_t tree, struct key key, uint8_t *value, uint32_t room,
-		uint32_t *ret_bytes, struct error *err)
+	uint32_t *ret_bytes, struct error *err)
 {
 	return ERR_NOT_FOUND;
 }
 
 int tree_walk(struct pool *p, const struct bp *root, uint64_t tree, struct key from,
-	      bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err)
+	bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err)
 {
 	return 0;
 }
 
-int tree_walk_nodes(struct pool *p, const struct bp *root, uint64_t tree, bool (*visit)(void *arg, const struct bp *bp), void *arg,
-		    struct error *err)
+int tree_walk_nodes(struct pool *p, const struct bp *root, uint64_t tree, bool (*visit)(void *arg, const struct bp *bp),
+	void *arg, struct error *err)
 {
 	return 0;
 }
 
 int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, bool repair, struct node_verdict *ret,
-		struct error *err)
+	struct error *err)
 {
 	return 0;
 }
@@ -118,7 +116,7 @@ int config_write(struct pool *p, struct error *err)
 	return 0;
 }
 
-/* --- the world -------------------------------------------------------------------------------------------------------------- */
+/* --- the world ------------------------------------------------------------------------------------------------- */
 
 void must(int rc, const struct error *err)
 {
@@ -154,8 +152,11 @@ static void groups_derive(struct pool *p, const struct world_group *groups, unsi
 	for (unsigned g = 0; g < group_count; g++) {
 		struct pool_group *group = &p->groups[g];
 
-		*group = (struct pool_group){.index = g, .kind = groups[g].kind, .width = groups[g].width,
-			.parity = groups[g].parity, .disk_count = groups[g].disks};
+		*group = (struct pool_group){.index = g,
+			.kind = groups[g].kind,
+			.width = groups[g].width,
+			.parity = groups[g].parity,
+			.disk_count = groups[g].disks};
 		most = max_of(most, groups[g].parity);
 		for (unsigned i = 0; i < groups[g].disks; i++, disk++) {
 			group->disks[i] = disk;
@@ -167,8 +168,8 @@ static void groups_derive(struct pool *p, const struct world_group *groups, unsi
 	p->copies = min_of(min_of(max_of(2u, 1 + most), disk), POOL_COPIES_MAX);
 }
 
-void world_open(const struct world_group *groups, unsigned group_count, const char *spec, uint64_t disk_bytes, uint64_t zone_bytes,
-		uint64_t run_bytes)
+void world_open(const struct world_group *groups, unsigned group_count, const char *spec, uint64_t disk_bytes,
+	uint64_t zone_bytes, uint64_t run_bytes)
 {
 	struct pool *p = calloc(1, sizeof *p);
 	struct error err = ERROR_INIT;
@@ -184,8 +185,11 @@ void world_open(const struct world_group *groups, unsigned group_count, const ch
 	for (unsigned i = 0; i < p->disk_count; i++) {
 		struct pool_disk *d = &p->disks[i];
 
-		*d = (struct pool_disk){.config = &p->config.disks[i], .index = i, .state = PD_ONLINE,
-			.data_start_bytes = 1 << 20, .zone_bytes = zone_bytes,
+		*d = (struct pool_disk){.config = &p->config.disks[i],
+			.index = i,
+			.state = PD_ONLINE,
+			.data_start_bytes = 1 << 20,
+			.zone_bytes = zone_bytes,
 			.zone_count = (unsigned)((disk_bytes - (1 << 20)) / zone_bytes)};
 		if (spec)
 			disk_open_as(spec, i, &d->disk);
@@ -216,7 +220,8 @@ void world_import(void)
 		const struct entry *e = &world.entries[i];
 
 		must(e->type == LOG_RUN ? run_log_apply(p, e->payload, e->bytes, &err)
-					: run_repaired_apply(p, e->payload, e->bytes, &err), &err);
+					: run_repaired_apply(p, e->payload, e->bytes, &err),
+			&err);
 	}
 }
 

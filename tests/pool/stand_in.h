@@ -1,5 +1,6 @@
-/* A pool without trees, log and volumes: disks, space and stripes only, for tests of those. What the other files would do is done
- * here in a few lines; entries of transactions are kept, so that a second pool can be made from them as replay would. */
+/* A pool without trees, log and volumes: disks, space and stripes only, for tests of those. What the other files would
+ * do is done here in a few lines; entries of transactions are kept, so that a second pool can be made from them as
+ * replay would. */
 #ifndef POOL_STAND_IN_H
 #define POOL_STAND_IN_H
 
@@ -35,10 +36,10 @@ struct world_group {
 	unsigned disks, width, parity;
 };
 /* Disks are opened by the spec, "%u" in it is the index; NULL: no disks at all, for tests of space. */
-void world_open(const struct world_group *groups, unsigned group_count, const char *spec, uint64_t disk_bytes, uint64_t zone_bytes,
-		uint64_t run_bytes);
+void world_open(const struct world_group *groups, unsigned group_count, const char *spec, uint64_t disk_bytes,
+	uint64_t zone_bytes, uint64_t run_bytes);
 void world_close(void);
-void world_import(void); /* the pool is made anew from the entries, over the same disks */
+void world_import(void);     /* the pool is made anew from the entries, over the same disks */
 void world_checkpoint(void); /* what has died waits; the next number is durable */
 void must(int rc, const struct error *err);
 unsigned seeds(unsigned usual);

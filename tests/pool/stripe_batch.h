@@ -6,7 +6,7 @@
 
 #define MIB (1u << 20)
 
-/* --- records ---------------------------------------------------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------------------------------------- */
 
 struct batch {
 	struct stored_record *records;
@@ -34,13 +34,17 @@ static inline void batch_make(struct batch *b, unsigned count, uint32_t most, bo
 	b->list = calloc(count, sizeof *b->list);
 	for (unsigned i = 0; i < count; i++) {
 		struct stored_record *s = &b->records[i];
-		uint32_t bytes = same ? most : 1 + (uint32_t)random_below(&r, random_below(&r, 2) ? most : min_of(most, 9000u));
+		uint32_t bytes =
+			same ? most : 1 + (uint32_t)random_below(&r, random_below(&r, 2) ? most : min_of(most, 9000u));
 
 		s->class = class_of(bytes);
 		s->data = aligned_alloc(DISK_BUFFER_ALIGN, class_bytes[s->class]);
 		memset(s->data, 0xee, class_bytes[s->class]);
 		fill(s->data, seed * 100003 + i, bytes);
-		s->bp = (struct bp){.kind = BP_DATA, .checksum_kind = CHECKSUM_XXH3, .logical_bytes = bytes, .physical_bytes = bytes,
+		s->bp = (struct bp){.kind = BP_DATA,
+			.checksum_kind = CHECKSUM_XXH3,
+			.logical_bytes = bytes,
+			.physical_bytes = bytes,
 			.birth = world.pool->commit_durable + 1};
 		b->list[i] = s;
 	}
@@ -83,7 +87,8 @@ static inline unsigned batch_read(const struct batch *b, bool sequential, struct
 
 	for (unsigned i = 0; i < b->count; i++) {
 		reads[i].bp = b->records[i].bp;
-		reads[i].buffer = aligned_alloc(DISK_BUFFER_ALIGN, round_up_u64(reads[i].bp.physical_bytes, POOL_UNIT_BYTES));
+		reads[i].buffer =
+			aligned_alloc(DISK_BUFFER_ALIGN, round_up_u64(reads[i].bp.physical_bytes, POOL_UNIT_BYTES));
 	}
 	os_mutex_lock(&world.pool->lock);
 	uint64_t pin = reader_enter(world.pool);
@@ -117,7 +122,7 @@ static inline void batch_is_whole(const struct batch *b)
 	assert_int_equal(failed, 0);
 }
 
-/* --- worlds ----------------------------------------------------------------------------------------------------------------- */
+/* --- worlds ---------------------------------------------------------------------------------------------------- */
 
 struct shape {
 	const char *name;

@@ -1,4 +1,5 @@
-/* Scrub finds all that is wrong, once; what an absent disk missed is kept in mind; and how fast stripes move in virtual time. */
+/* Scrub finds all that is wrong, once; what an absent disk missed is kept in mind; and how fast stripes move in virtual
+ * time. */
 #include "stripe_batch.h"
 
 static const struct shape shapes[] = {
@@ -46,7 +47,8 @@ static void wrong_columns_are_found_and_a_second_scrub_is_clean(void **state)
 				if (bit_get(runs[i]->returned, at))
 					continue;
 				for (unsigned c = (unsigned)random_below(&r, runs[i]->p + 1); c; c--, spoiled++)
-					spoil(run_place(runs[i], at, (first + c) % width), class_bytes[runs[i]->class], spoiled + 1);
+					spoil(run_place(runs[i], at, (first + c) % width), class_bytes[runs[i]->class],
+						spoiled + 1);
 			}
 		free(runs);
 		struct pool_scrub_status first = scrub();
@@ -105,7 +107,7 @@ static void what_cannot_be_made_whole_is_counted_as_lost(void **state)
 	world_close();
 }
 
-/* --- a disk that was away -------------------------------------------------------------------------------------------------------- */
+/* --- a disk that was away -------------------------------------------------------------------------------------- */
 
 static void a_disk_that_is_back_is_brought_up_to_date_and_an_absent_one_is_not_forgotten(void **state)
 {
@@ -191,7 +193,8 @@ static void a_scrub_stops_when_told(void **state)
 	world_close();
 }
 
-/* Columns die, checkpoints pass, writers write, while columns move: nothing is read from a place that was given away. */
+/* Columns die, checkpoints pass, writers write, while columns move: nothing is read from a place that was given away.
+ */
 static int moving_world(void *arg)
 {
 	unsigned seed = *(unsigned *)arg;
@@ -209,7 +212,8 @@ static int moving_world(void *arg)
 		case 0:
 		case 1:
 			if (!alive[i]) {
-				batch_make(&batches[i], 1 + (unsigned)random_below(&r, 50), 50000, false, seed * 1000 + step);
+				batch_make(&batches[i], 1 + (unsigned)random_below(&r, 50), 50000, false,
+					seed * 1000 + step);
 				batch_write(&batches[i]);
 				alive[i] = true;
 			} else {
@@ -233,9 +237,10 @@ static int moving_world(void *arg)
 				const struct run *run = run_find(world.pool, bp->run);
 
 				spoil(run_place(run, bp->stripe, (unsigned)random_below(&r, run->k + run->p)),
-				      class_bytes[run->class], step);
+					class_bytes[run->class], step);
 				batch_is_whole(&batches[i]);
-				/* A second wrong column of one stripe would be too much for some: this one is mended first. */
+				/* A second wrong column of one stripe would be too much for some: this one is mended
+				 * first. */
 				scrub();
 			}
 			break;
@@ -260,7 +265,7 @@ static void moves_and_deaths_go_together(void **state)
 		moving_world(&seed);
 }
 
-/* --- how fast, in virtual time ----------------------------------------------------------------------------------------------- */
+/* --- how fast, in virtual time --------------------------------------------------------------------------------- */
 
 #define SPEED_RECORD (128u << 10)
 #define SPEED_BATCH 128u /* 16 MiB */
@@ -297,8 +302,12 @@ static void speed_writer(void *arg)
 			break;
 		}
 		for (unsigned i = 0; i < SPEED_BATCH; i++) {
-			records[i] = (struct stored_record){.class = 9, .data = speed->data + (from + i) % 256 * SPEED_RECORD,
-				.bp = {.kind = BP_DATA, .logical_bytes = SPEED_RECORD, .physical_bytes = SPEED_RECORD, .birth = 1}};
+			records[i] = (struct stored_record){.class = 9,
+				.data = speed->data + (from + i) % 256 * SPEED_RECORD,
+				.bp = {.kind = BP_DATA,
+					.logical_bytes = SPEED_RECORD,
+					.physical_bytes = SPEED_RECORD,
+					.birth = 1}};
 			list[i] = &records[i];
 		}
 		must(stripes_write(world.pool, t, list, SPEED_BATCH, false, &err), &err);
@@ -325,7 +334,8 @@ static void speed_reader(void *arg)
 		if (from >= total)
 			break;
 		for (unsigned i = 0; i < READ_BATCH; i++)
-			reads[i] = (struct record_read){.bp = speed->bps[from + i], .buffer = buffers + i * SPEED_RECORD};
+			reads[i] =
+				(struct record_read){.bp = speed->bps[from + i], .buffer = buffers + i * SPEED_RECORD};
 		stripes_read(world.pool, reads, READ_BATCH, true);
 		for (unsigned i = 0; i < READ_BATCH; i++)
 			assert_int_equal(reads[i].status, 0);
@@ -388,18 +398,20 @@ static int speed_world(void *arg)
 	double write_s = seconds_of(2, speed_writer);
 	/* 80 MiB ahead, almost three runs: the disk that holds the parity of one is busy with the next two */
 	seconds_of(READ_THREADS, speed_reader);
-	double read_s = (double)(speed->late_ns - speed->early_ns) / 1e9 * 2; /* without the ends, where disks run dry */
+	double read_s =
+		(double)(speed->late_ns - speed->early_ns) / 1e9 * 2; /* without the ends, where disks run dry */
 	uint64_t begin = os_now_ns();
 	struct pool_scrub_status st = scrub();
 	assert_int_equal(st.errors, 0);
 	speed->scrub_rate = (double)st.total_bytes / ((double)(os_now_ns() - begin) / 1e9);
 	speed->write_rate = (double)SPEED_BYTES / write_s;
 	speed->read_rate = (double)SPEED_BYTES / read_s;
-	print_message("%s, %u x %s: disk %.1f MB/s; write %.1f MB/s = %.3f x %u disks; read %.1f MB/s = %.3f x %u disks; "
-		      "scrub %.3f\n",
-		      s->name, disks, speed->model, speed->disk_rate / 1e6, speed->write_rate / 1e6,
-		      speed->write_rate / speed->disk_rate / data, data, speed->read_rate / 1e6,
-		      speed->read_rate / speed->disk_rate / disks, disks, speed->scrub_rate / speed->disk_rate / disks);
+	print_message(
+		"%s, %u x %s: disk %.1f MB/s; write %.1f MB/s = %.3f x %u disks; read %.1f MB/s = %.3f x %u disks; "
+		"scrub %.3f\n",
+		s->name, disks, speed->model, speed->disk_rate / 1e6, speed->write_rate / 1e6,
+		speed->write_rate / speed->disk_rate / data, data, speed->read_rate / 1e6,
+		speed->read_rate / speed->disk_rate / disks, disks, speed->scrub_rate / speed->disk_rate / disks);
 	speed->write_share_found = speed->write_rate / speed->disk_rate / data;
 	speed->read_share_found = speed->read_rate / speed->disk_rate / disks;
 	workers_close(world.pool->workers);
@@ -411,7 +423,9 @@ static void stripes_keep_the_disks_busy(void **state)
 {
 	static const struct speed speeds[] = {
 		{"hdd-7200-2008", {"parity1", {{GROUP_PARITY, 8, 8, 1}}, 1}, 0.95, 0.95},
-		{"hdd-7200-2008", {"mirrorx3", {{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 3}, 0.95, 0.85},
+		{"hdd-7200-2008",
+			{"mirrorx3", {{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 3},
+			0.95, 0.85},
 		{"ssd-sata", {"parity1", {{GROUP_PARITY, 8, 8, 1}}, 1}, 0.90, 0.90},
 	};
 

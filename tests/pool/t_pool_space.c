@@ -2,9 +2,12 @@
 #include "stand_in.h"
 
 #define MIB (1u << 20)
-#define KIND_DISK {GROUP_DISK, 1, 1, 0}
+#define KIND_DISK                                                                                                      \
+	{                                                                                                              \
+		GROUP_DISK, 1, 1, 0                                                                                    \
+	}
 
-/* --- the model ------------------------------------------------------------------------------------------------------------ */
+/* --- the model ------------------------------------------------------------------------------------------------- */
 
 enum state { FREE, LIVE, WAITING, NODE };
 
@@ -27,7 +30,8 @@ static void model_open(void)
 
 	memset(&model, 0, sizeof model);
 	for (unsigned i = 0; i < p->disk_count; i++) {
-		model.unit_count = (p->disks[i].data_start_bytes + p->disks[i].zone_count * p->disks[i].zone_bytes) / POOL_UNIT_BYTES;
+		model.unit_count = (p->disks[i].data_start_bytes + p->disks[i].zone_count * p->disks[i].zone_bytes) /
+				   POOL_UNIT_BYTES;
 		model.units[i] = calloc(model.unit_count, sizeof(struct unit));
 	}
 }
@@ -94,7 +98,7 @@ static void figures_agree(void)
 	}
 }
 
-/* --- random work ---------------------------------------------------------------------------------------------------------- */
+/* --- random work ----------------------------------------------------------------------------------------------- */
 
 struct kept { /* a stripe that holds something */
 	uint64_t run;
@@ -123,8 +127,8 @@ static void note_stripe(struct play *y, const struct run *r, uint32_t stripe)
 		y->kept = realloc(y->kept, y->kept_room * sizeof *y->kept);
 	}
 	struct kept *k = &y->kept[y->kept_count++];
-	*k = (struct kept){.run = r->id, .stripe = stripe, .k = r->k, .p = r->p, .class = r->class,
-		.live = (1u << r->k) - 1};
+	*k = (struct kept){
+		.run = r->id, .stripe = stripe, .k = r->k, .p = r->p, .class = r->class, .live = (1u << r->k) - 1};
 	for (unsigned c = 0; c < k->k + k->p; c++) {
 		const struct pool_disk *d;
 
@@ -137,7 +141,7 @@ static void note_stripe(struct play *y, const struct run *r, uint32_t stripe)
 		/* in one zone with the first of its run */
 		uint64_t zone_units = d->zone_bytes / POOL_UNIT_BYTES, start = d->data_start_bytes / POOL_UNIT_BYTES;
 		assert_int_equal((run_place(r, 0, c).unit - start) / zone_units,
-				 (k->column[c].unit + class_units(k->class) - 1 - start) / zone_units);
+			(k->column[c].unit + class_units(k->class) - 1 - start) / zone_units);
 		model_set(k->column[c], class_units(k->class), FREE, LIVE, 0);
 	}
 }
@@ -154,7 +158,7 @@ static int play_write(struct play *y, unsigned class, uint32_t records, bool res
 		struct error err = ERROR_INIT;
 
 		rc = space_allot(p, p->commit_durable + 1, class, left, 1 + (uint32_t)random_below(&y->random, 40),
-				 reserve ? ZONES_ALL : ZONES_AVAILABLE, random_below(&y->random, 16) == 0, &a, &err);
+			reserve ? ZONES_ALL : ZONES_AVAILABLE, random_below(&y->random, 16) == 0, &a, &err);
 		if (rc) {
 			assert_int_equal(rc, ERR_SPACE);
 			assert_true(err.text[0]);
@@ -172,8 +176,9 @@ static int play_write(struct play *y, unsigned class, uint32_t records, bool res
 		left -= a.count * a.run->k;
 		scoped_free uint8_t *entry = malloc(run_log_bytes(a.run, a.count));
 		must(stripes_keep(p, a.run, a.first, a.count, sums, &err), &err);
-		must(transaction_append(p, NULL, LOG_RUN, entry, (uint32_t)run_log_pack(a.run, a.first, a.count, sums, entry), &err),
-		     &err);
+		must(transaction_append(p, NULL, LOG_RUN, entry,
+			     (uint32_t)run_log_pack(a.run, a.first, a.count, sums, entry), &err),
+			&err);
 	}
 	return rc;
 }
@@ -297,8 +302,8 @@ static void play(struct play *y, unsigned steps)
 				figures_agree();
 				space_figures(world.pool, &s);
 				assert_int_equal(s.data_bytes, live_bytes(y));
-				assert_int_equal(s.used_bytes, s.data_bytes + s.metadata_bytes + s.snapshot_bytes +
-									s.reservation_bytes);
+				assert_int_equal(s.used_bytes,
+					s.data_bytes + s.metadata_bytes + s.snapshot_bytes + s.reservation_bytes);
 			}
 			break;
 		case 6:
@@ -309,8 +314,8 @@ static void play(struct play *y, unsigned steps)
 				play_kill(y);
 			break;
 		default:
-			play_write(y, (unsigned)random_below(&y->random, CLASS_COUNT), 1 + (uint32_t)random_below(&y->random, 60),
-				   random_below(&y->random, 4) == 0);
+			play_write(y, (unsigned)random_below(&y->random, CLASS_COUNT),
+				1 + (uint32_t)random_below(&y->random, 60), random_below(&y->random, 4) == 0);
 		}
 	}
 }
@@ -344,7 +349,7 @@ static void no_unit_is_given_twice(void **state)
 
 		random_seed(&y.random, seed);
 		world_open(shapes[shape], group_count_of(shape), NULL, 24 * MIB, seed % 2 ? MIB : 2 * MIB,
-			   seed % 3 ? MIB : 256 << 10);
+			seed % 3 ? MIB : 256 << 10);
 		model_open();
 		play(&y, 400);
 		figures_agree();
@@ -354,7 +359,7 @@ static void no_unit_is_given_twice(void **state)
 	}
 }
 
-/* --- what follows from the descriptors ---------------------------------------------------------------------------------------- */
+/* --- what follows from the descriptors ------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -373,7 +378,8 @@ static void replay_gives_the_same_map(void **state)
 		world_open(shapes[shape], group_count_of(shape), NULL, 40 * MIB, 2 * MIB, MIB);
 		model_open();
 		for (unsigned i = 0; i < 60; i++)
-			play_write(&y, (unsigned)random_below(&y.random, 12), 1 + (uint32_t)random_below(&y.random, 60), false);
+			play_write(&y, (unsigned)random_below(&y.random, 12), 1 + (uint32_t)random_below(&y.random, 60),
+				false);
 		space_close_runs(world.pool);
 		uint64_t free_before[POOL_DISKS_MAX], next = world.pool->next_run;
 		for (unsigned i = 0; i < world.pool->disk_count; i++)
@@ -464,7 +470,7 @@ static void descriptors_that_overlap_are_refused(void **state)
 	world_close();
 }
 
-/* --- where things go ---------------------------------------------------------------------------------------------------------- */
+/* --- where things go ------------------------------------------------------------------------------------------- */
 
 static struct allotment allot(unsigned class, uint32_t records)
 {
@@ -509,8 +515,8 @@ static void parity_moves_on_and_columns_stay_side_by_side(void **state)
 
 static void groups_of_equal_room_take_turns_stripe_by_stripe(void **state)
 {
-	struct world_group mirrors[4] = {{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1},
-		{GROUP_MIRROR, 2, 2, 1}};
+	struct world_group mirrors[4] = {
+		{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}};
 	uint64_t next[4] = {0};
 
 	world_open(mirrors, 4, NULL, 256 * MIB, 16 * MIB, 4 * MIB);
@@ -647,7 +653,7 @@ static void a_commit_does_not_continue_a_later_ones_run(void **state)
 	world_close();
 }
 
-/* --- full ----------------------------------------------------------------------------------------------------------------------- */
+/* --- full ------------------------------------------------------------------------------------------------------ */
 
 static void a_full_pool_keeps_its_reserve_and_says_so(void **state)
 {
@@ -716,7 +722,7 @@ static void records_fit_where_their_size_has_no_zone(void **state)
 	world_close();
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------------------------------------- */
 
 static void nodes_go_round_the_disks_and_lie_side_by_side(void **state)
 {
@@ -739,7 +745,8 @@ static void nodes_go_round_the_disks_and_lie_side_by_side(void **state)
 		assert_int_equal(on[i], 4);
 	world_close();
 	/* of several groups: both copies in one, so that it takes the loss of the group to lose them */
-	world_open((struct world_group[]){{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 2, NULL, 256 * MIB, 16 * MIB, 4 * MIB);
+	world_open((struct world_group[]){{GROUP_MIRROR, 2, 2, 1}, {GROUP_MIRROR, 2, 2, 1}}, 2, NULL, 256 * MIB,
+		16 * MIB, 4 * MIB);
 	for (unsigned i = 0; i < 8; i++) {
 		must(space_allot_meta(world.pool, 10, &e, NULL), NULL);
 		assert_int_equal(e.copy[0].disk / 2, i % 2);
@@ -802,7 +809,8 @@ static void the_same_calls_give_the_same_places(void **state)
 		play(&y, 300);
 		for (size_t i = 0; i < y.kept_count; i++)
 			for (unsigned c = 0; c < y.kept[i].k + y.kept[i].p; c++)
-				hash[round] = hash[round] * 31 + y.kept[i].column[c].unit * 8 + y.kept[i].column[c].disk;
+				hash[round] =
+					hash[round] * 31 + y.kept[i].column[c].unit * 8 + y.kept[i].column[c].disk;
 		free(y.kept);
 		model_close();
 		world_close();

@@ -1,7 +1,7 @@
 /* Records through stripes and back: every group, every loss that it must survive, every lie of a disk. */
 #include "stripe_batch.h"
 
-/* --- worlds ----------------------------------------------------------------------------------------------------------------- */
+/* --- worlds ---------------------------------------------------------------------------------------------------- */
 
 static const struct shape shapes[] = {
 	{"disk", {{GROUP_DISK, 1, 1, 0}}, 1},
@@ -69,20 +69,21 @@ static void a_stream_lies_in_long_rows(void **state)
 	}
 	for (unsigned d = 0; d < 4; d++) {
 		disk_counters(world.pool->disks[d].disk, &c);
-		assert_in_range(c.op[DISK_WRITE].done, 4, 5); /* of 512 KiB: one a run, but where a piece of the batch ends */
+		assert_in_range(
+			c.op[DISK_WRITE].done, 4, 5); /* of 512 KiB: one a run, but where a piece of the batch ends */
 		assert_int_equal(c.op[DISK_WRITE].bytes, 2 * MIB);
 	}
 	assert_int_equal(batch_read(&b, true, NULL), 0);
 	for (unsigned d = 0; d < 4; d++) {
 		disk_counters(world.pool->disks[d].disk, &c);
-		assert_in_range(c.op[DISK_READ].done, 1, 4); /* runs side by side are one request */
+		assert_in_range(c.op[DISK_READ].done, 1, 4);                /* runs side by side are one request */
 		assert_int_equal(c.op[DISK_READ].bytes, 2 * MIB - MIB / 2); /* parity is not read */
 	}
 	batch_free(&b);
 	world_close();
 }
 
-/* --- lies --------------------------------------------------------------------------------------------------------------------- */
+/* --- lies ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t errors_of(const struct pool *p)
 {
@@ -114,7 +115,8 @@ static void other_bytes_are_found_and_made_good_in_a_new_place(void **state)
 			unsigned width = run->k + run->p;
 			struct disk_address was = run_place(run, bp->stripe, bp->column);
 			for (unsigned n = 0; n < bad; n++)
-				spoil(run_place(run, bp->stripe, (bp->column + n) % width), class_bytes[run->class], n + 1);
+				spoil(run_place(run, bp->stripe, (bp->column + n) % width), class_bytes[run->class],
+					n + 1);
 			batch_is_whole(&b);
 			if (run->k > 1) /* of a mirror only the copy that is asked is seen */
 				assert_true(world.pool->counters.reconstructed > 0);
@@ -192,7 +194,8 @@ static void faults_of_writes_are_seen_later_or_at_once(void **state)
 				struct batch b, more;
 				struct error err = ERROR_INIT;
 
-				/* each disk has the fault, at a write of its own: so at most one column of a stripe is hit */
+				/* each disk has the fault, at a write of its own: so at most one column of a stripe is
+				 * hit */
 				snprintf(spec, sizeof spec, "mem:64MiB");
 				shape_open(&shapes[i], spec);
 				struct disk_specs specs = {0};
@@ -423,7 +426,7 @@ static void no_memory_for_the_log_leaves_nothing(void **state)
 	world_close();
 }
 
-/* --- two writers ---------------------------------------------------------------------------------------------------------------- */
+/* --- two writers ----------------------------------------------------------------------------------------------- */
 
 struct writer {
 	struct batch batches[3];
