@@ -152,8 +152,6 @@ void space_checkpoint_done(struct pool *p, uint64_t checkpoint); /* releases the
 uint64_t space_available_bytes(struct pool *p);
 /* The same for records of one size: a zone of smaller columns does not hold them. What a writer asks before it dirties one. */
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes);
-/* The same for whom so much of the reservations is kept. */
-uint64_t space_available_to(struct pool *p, uint32_t record_bytes, uint64_t own_unused_bytes);
 void space_figures(struct pool *p, struct pool_space *ret); /* snapshots' part of data_bytes is the catalog's to move */
 bool space_is_coming(const struct pool *p); /* checkpoints may release something */
 /* For the checkpoint, with p->lock held: the runs that are dirty, in order of id (malloc'd; NULL and 0: none; ERR_MEMORY). */

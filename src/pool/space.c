@@ -520,27 +520,21 @@ static uint64_t room_bytes(const struct pool *p, unsigned class)
 	return bytes;
 }
 
-static uint64_t available(struct pool *p, unsigned class, uint64_t own_unused_bytes)
+static uint64_t available(struct pool *p, unsigned class)
 {
-	uint64_t room = room_bytes(p, class) + own_unused_bytes,
-		 taken = spill_promised_bytes(p) + reservations_unused(p);
+	uint64_t room = room_bytes(p, class), taken = spill_promised_bytes(p) + reservations_unused(p);
 
 	return room > taken ? room - taken : 0;
 }
 
 uint64_t space_available_bytes(struct pool *p)
 {
-	return available(p, CLASS_COUNT, 0);
+	return available(p, CLASS_COUNT);
 }
 
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes)
 {
-	return available(p, class_of(record_bytes), 0);
-}
-
-uint64_t space_available_to(struct pool *p, uint32_t record_bytes, uint64_t own_unused_bytes)
-{
-	return available(p, class_of(record_bytes), own_unused_bytes);
+	return available(p, class_of(record_bytes));
 }
 
 /* Of raw bytes on a disk, what they would be as data. */
