@@ -17,7 +17,6 @@
 #define DISKS 4 /* at most */
 #define DISK_BYTES (16u << 20)
 #define DATA_BYTES (256u << 10)
-#define SEEDS 6u
 
 struct admin {
 	const char *layout;
@@ -25,7 +24,7 @@ struct admin {
 	int (*act)(struct admin *w);
 	bool made; /* there is an array before `act` */
 	uint64_t cut, cuts;
-	uint64_t sector_bytes, seed;
+	uint64_t sector_bytes, seed, seeds;
 	struct power power;
 	struct platter *platters[DISKS];
 	struct disk *open[DISKS];
@@ -210,6 +209,17 @@ static int one_cut(struct admin *w)
 	return rc;
 }
 
+/* SPINDLE_SEEDS, 24 when it is not given; a quarter of that is enough for each cut. */
+static uint64_t seeds_wanted(void)
+{
+	const char *text = getenv("SPINDLE_SEEDS");
+	uint64_t n = 24;
+
+	if (text && number_parse("SPINDLE_SEEDS", text, 1, 100000000, &n, NULL) != 0)
+		fail_msg("SPINDLE_SEEDS is '%s', no number", text);
+	return max_of(min_of(n / 4, (uint64_t)100), (uint64_t)1);
+}
+
 static int world(void *arg)
 {
 	struct admin *w = arg;
@@ -222,7 +232,7 @@ static int world(void *arg)
 	sp_assert(w->right && w->seen);
 	random_fill(&random, w->right, 2 * DATA_BYTES);
 	/* What a cut leaves of the writes under way is drawn: several draws for each. */
-	for (w->seed = 1; w->seed <= SEEDS && !rc; w->seed++)
+	for (w->seed = 1; w->seed <= w->seeds && !rc; w->seed++)
 		for (uint64_t cut = 1; !rc; cut++) {
 			w->cut = cut;
 			rc = one_cut(w);
@@ -248,6 +258,7 @@ static void at_every_operation(const char *what, const char *layout, unsigned di
 		w->act = act;
 		w->made = made;
 		w->sector_bytes = sector;
+		w->seeds = seeds_wanted();
 		os_simulation_init(&s, 5);
 		s.cpus = 0;
 		int rc = os_simulate(&s, world, w, &err);
