@@ -22,8 +22,9 @@ deps:
 	@tools/install-deps build
 
 build: deps
-	@tools/build $(BUILD) -Ddocs=true --prefix=$(PREFIX) $(MESON_OPTIONS)
+	@tools/build $(BUILD) -Ddocs=true --prefix=$(PREFIX) -Dlibdir=lib $(MESON_OPTIONS)
 
+# libdir: meson would choose lib64 on a Debian without dpkg-dev, where neither pkg-config nor the loader looks.
 # A status of 3 says that some figure is not valid, and why is in the table: the job itself went well.
 compare: build
 	@$(BUILD)/spindle compare; status=$$?; \
