@@ -390,6 +390,10 @@ static void plant(struct world *w, enum plant what)
 			checksum_crc32c(column, min_of(class_bytes[r->class], SUM_BYTES)));
 		must(tree_update(w->pool, &root, TREE_SUMS, &change, 1, w->pool->uber.commit, NULL, NULL, &err), &err);
 		w->pool->uber.sums = root;
+		/* An item that is not full yet is written anew from memory by the next fold. */
+		if (bp.stripe >= r->sums_first && bp.stripe < r->sums_end)
+			r->sums[(size_t)(bp.stripe - r->sums_first) * each / 4 + r->k * sums_per_column(r->class)] =
+				checksum_crc32c(column, min_of(class_bytes[r->class], SUM_BYTES));
 		break;
 	}
 	case PLANT_NODE_COPY:
