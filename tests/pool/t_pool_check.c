@@ -472,6 +472,7 @@ static void plant(struct world *w, enum plant what)
 		struct bp root = w->pool->uber.sums;
 		struct tree_change change = {.key = {bp.run, 0}};
 
+		r->dirty = false; /* or the next fold writes them again */
 		must(tree_update(w->pool, &root, TREE_SUMS, &change, 1, w->pool->uber.commit, NULL, NULL, &err), &err);
 		w->pool->uber.sums = root;
 		break;

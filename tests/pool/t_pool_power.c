@@ -12,7 +12,7 @@
 
 #include "oracle.h"
 
-#define SEEDS_USUAL 20u
+#define SEEDS_USUAL 12u
 
 static unsigned seeds_wanted(void)
 {

@@ -74,7 +74,7 @@ grep -q '^sudo' "$work/log" || fail "not root, and not through sudo"
 
 # All there: silence.
 for package in gcc meson ninja-build pkg-config libisal-dev libxxhash-dev liburing-dev libblkid-dev libsmartcols-dev \
-  libjansson-dev libcmocka-dev scdoc libc6-dev; do
+  libjansson-dev liblz4-dev libzstd-dev libssl-dev libcmocka-dev scdoc libc6-dev; do
   echo $package
 done >"$work/there"
 run build
