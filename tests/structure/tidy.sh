@@ -3,12 +3,11 @@
 #   tidy.sh SOURCE_ROOT
 set -u
 cd "$1" || exit 1
-failed=0
 breach() { # NAME, then the offending lines on stdin
   lines=$(cat)
   [ -n "$lines" ] || return 0
   printf '%s:\n%s\n' "$1" "$lines"
-  failed=1
+  : >"$work/failed" # a variable would be gone with the subshell of the pipe
 }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -77,14 +76,15 @@ done | breach 'C files that no meson.build names'
 
 for file in Makefile meson.build \
   $(find src include tests fuzz perf tools .ci -type f ! -path '*/corpus/*' ! -path '*/golden/*' 2>/dev/null); do
-  # In characters, whatever the locale: the later bytes of UTF-8 do not count. A tab counts as 8.
+  # In characters, whatever the locale: the later bytes of UTF-8 do not count. A tab counts as 8. 120 is what make
+  # format aims at; a line fails that is half as long again, for tables and sentences that are better in one piece.
   LC_ALL=C awk -v name="$file" '
     { line = $0; gsub(/[\200-\277]/, "", line)
       width = 0
       for (i = 1; i <= length(line); i++) width += substr(line, i, 1) == "\t" ? 8 - width % 8 : 1
-      if (width > 120) print "  " name ":" FNR ": " width " columns (make format)" }
+      if (width > 180) print "  " name ":" FNR ": " width " columns (make format)" }
     END { if (FNR > 1200) print "  " name ": " FNR " lines" }' "$file"
-done | breach 'lines over 120 columns or files over 1200 lines'
+done | breach 'lines far over 120 columns or files over 1200 lines'
 
 grep -rnE '(TO''DO|FIX''ME|XX''X:|HA''CK:)' src include tests fuzz perf tools man Makefile meson.build 2>/dev/null |
   breach 'unfinished work'
@@ -92,4 +92,4 @@ grep -rnE 'typedef[[:space:]]+struct' src include | breach 'no typedef of struct
 find src tests tools fuzz perf -type f \( -name '*.orig' -o -name '*.rej' -o -name '*~' -o -name '*.o' \) 2>/dev/null |
   breach 'files left over'
 
-exit $failed
+[ ! -e "$work/failed" ]
