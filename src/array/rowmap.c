@@ -498,6 +498,8 @@ void map__flush_begin(struct array *a)
 		for (uint8_t *b = a->map + block * MAP_ROWS_OF_BLOCK, *end = b + block_rows(a, block); b < end; b++) {
 			bool fresh = ROW_DURABLE(*b) == ROW_FRESH;
 
+			if (ROW_ACTUAL(*b) == ROW_LOST && *b & ROW_TOUCHED && !(*b & ROW_IN_FLIGHT))
+				a->blocks[block].lost_waits = true;
 			if (!(*b & ROW_IN_FLIGHT))
 				*b &= (uint8_t)~ROW_TOUCHED;
 			else if (ROW_ACTUAL(*b) == ROW_DIRTY && fresh)
@@ -525,9 +527,17 @@ bool map__flush_end(struct array *a)
 				actual_set(b, ROW_CLEAN);
 		}
 		a->blocks[block].attention = still;
+		a->blocks[block].lost_waits = false;
 		a->blocks[block].behind = true;
 	}
 	return promised;
+}
+
+void map__flush_wait(struct array *a)
+{
+	for (uint64_t block = 0; a->redundant && block < a->block_count; block++)
+		while (a->blocks[block].lost_waits)
+			array__wait(a);
 }
 
 void map__flush_undo(struct array *a)
@@ -540,12 +550,16 @@ void map__flush_undo(struct array *a)
 				actual_set(b, ROW_DIRTY);
 			if (ROW_ACTUAL(*b) == ROW_DIRTY)
 				*b |= ROW_TOUCHED;
+			if (ROW_ACTUAL(*b) == ROW_LOST && a->blocks[block].lost_waits)
+				*b |= ROW_TOUCHED;
 		}
+		a->blocks[block].lost_waits = false;
 	}
 }
 
 /* What the disks should say of a row at least (all: at best). */
-static enum row_state sync_target(const struct array *a, uint8_t b, bool all, bool whole, bool *must)
+static enum row_state sync_target(
+	const struct array *a, const struct map_block *block, uint8_t b, bool all, bool whole, bool *must)
 {
 	enum row_state d = ROW_DURABLE(b), s = ROW_ACTUAL(b);
 
@@ -558,7 +572,7 @@ static enum row_state sync_target(const struct array *a, uint8_t b, bool all, bo
 		*must = true;
 		return ROW_DIRTY;
 	}
-	if (s == ROW_LOST && d != ROW_LOST && !(b & (ROW_IN_FLIGHT | ROW_TOUCHED))) {
+	if (s == ROW_LOST && d != ROW_LOST && !(b & (ROW_IN_FLIGHT | ROW_TOUCHED)) && !block->lost_waits) {
 		*must = d != ROW_LOST_DIRTY || all || careful(a);
 		return ROW_LOST;
 	}
@@ -594,7 +608,8 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 			if (!a->blocks[block].behind)
 				continue;
 			for (uint64_t r = 0; r < block_rows(a, block); r++) {
-				states[r] = (uint8_t)sync_target(a, a->map[base + r], all, whole, &must);
+				states[r] = (uint8_t)sync_target(
+					a, &a->blocks[block], a->map[base + r], all, whole, &must);
 				any |= must;
 			}
 			a->blocks[block].behind = !all;

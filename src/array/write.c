@@ -526,6 +526,7 @@ static int map_promise(struct array *a, struct error *err)
 	struct io *io = io__get(a, err);
 	int rc = io ? 0 : ERR_MEMORY;
 	os_mutex_lock(&a->lock);
+	map__flush_wait(a);
 	if (!rc)
 		rc = map__sync(a, io, false, false, err);
 	os_mutex_unlock(&a->lock);
