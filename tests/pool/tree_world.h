@@ -59,9 +59,11 @@ static int failing_run(struct disk *d, struct disk_request *r)
 
 static void failing_close(struct disk *d)
 {
-	disk_close(d->below);
+	struct disk *below = d->below;
+
 	disk__release(d);
 	free(d);
+	disk_close(below);
 }
 
 static struct disk *failing_wrap(struct disk *below)
