@@ -23,7 +23,7 @@
 #define BYTES_A_DISK (4 * MIB)
 #define BUFFER_BYTES_MIN (64 * MIB)
 #define BUFFER_BYTES_MAX (256 * MIB)
-#define TWO_ROWS_MAX (128 * MIB)
+#define TWO_ROWS_MAX (256 * MIB)
 #define ROW_SLOTS_BYTES_MAX (16u << 20)
 #define COPY_UNDER_LOCK_BYTES (32u << 10)
 #define SMALL_POOL_BYTES (16u << 20) /* below, pages are touched as they are used */

@@ -39,7 +39,7 @@ struct array_create_options {
 
 struct array_tuning {
 	uint64_t buffer_bytes;       /* write-back buffer; 0: 4 MiB a disk, 64 to 256 MiB. In any case at most 1/32 of the
-				      * array or 8 MiB, whichever is more, and at least two rows, of up to 128 MiB */
+				      * array or 8 MiB, whichever is more, and at least two rows of up to 128 MiB each */
 	uint64_t buffer_age_ns;      /* a partial row waits so long at most, default 1 s */
 	unsigned read_ahead_rows;    /* at most; default 0 = by the layout, at least 2; UINT_MAX: none */
 	unsigned writers;            /* threads that write rows; 0: one for six disks, 4 to 16 */
