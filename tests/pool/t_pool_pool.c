@@ -343,17 +343,18 @@ static int one_cut(void *arg)
 	return 0;
 }
 
+/* Each of its seeds is hundreds of runs: one for every hundred that are asked for. */
 static unsigned seeds(unsigned usual)
 {
 	const char *text = getenv("SPINDLE_SEEDS");
 
-	return text ? (unsigned)strtoul(text, NULL, 10) : usual;
+	return text ? max_of(usual, (unsigned)(strtoul(text, NULL, 10) / 100)) : usual;
 }
 
 /* Every operation when many seeds are asked for, else some of them, others for each kind of fault. */
 static unsigned stride(unsigned usual)
 {
-	return seeds(0) >= 100 ? 1 : usual;
+	return seeds(0) ? 1 : usual;
 }
 
 static const struct shape *shape_named(const char *name)
