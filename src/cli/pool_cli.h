@@ -29,6 +29,8 @@ int pool_use_word(struct pool_use *u, const char *word, struct error *err); /* o
 /* Opens the pool, here or by sending the whole command to the process that holds it: then is_sent is set, an error is
  * returned without a sentence, and pool_use_end gives that process's status. */
 int pool_use_open(struct pool_use *u, struct error *err);
+/* The pool of a path, for a command that only looks; `asked` holds the options that all of its names share. */
+int pool_use_look(struct pool_use *u, const struct pool_use *asked, const char *path, struct error *err);
 /* Closes, says the error, returns the exit status. */
 int pool_use_end(struct pool_use *u, int code, struct error *err);
 /* All pools that labels on the candidates name; the caller frees the list. */

@@ -101,6 +101,16 @@ int pool_use_open(struct pool_use *u, struct error *err)
 	return pool_open(&u->pool, &options, u->disks.disks, (unsigned)u->disks.count, err);
 }
 
+int pool_use_look(struct pool_use *u, const struct pool_use *asked, const char *path, struct error *err)
+{
+	int code;
+
+	*u = *asked;
+	u->read_only = true;
+	code = pool_use_path(u, path, err);
+	return code ? code : pool_use_open(u, err);
+}
+
 int pool_use_end(struct pool_use *u, int code, struct error *err)
 {
 	if (u->pool && !u->is_held) {

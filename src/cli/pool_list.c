@@ -281,10 +281,8 @@ static int one(struct request *r, const char *path)
 
 	if (!u)
 		return cli_fail(&err);
-	*u = r->asked;
-	u->read_only = true;
-	code = code ? code : pool_use_path(u, path, &err);
-	code = code ? code : pool_use_open(u, &err);
+	*u = (struct pool_use){0};
+	code = code ? code : pool_use_look(u, &r->asked, path, &err);
 	r->err = &err;
 	r->path = path;
 	r->pool = u->pool;

@@ -199,10 +199,8 @@ static int show(struct request *r, const char *name)
 
 	if (!u)
 		return cli_fail(&err);
-	*u = r->asked;
-	u->read_only = true;
-	code = code ? code : pool_use_path(u, name, &err);
-	code = code ? code : pool_use_open(u, &err);
+	*u = (struct pool_use){0};
+	code = code ? code : pool_use_look(u, &r->asked, name, &err);
 	if (!code) {
 		pool_status_get(u->pool, status);
 		if (r->list)

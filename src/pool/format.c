@@ -38,14 +38,6 @@ static uint64_t get_le48(const uint8_t *p)
 	return get_le32(p) | (uint64_t)get_le16(p + 4) << 32;
 }
 
-static bool all_zero(const uint8_t *p, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (p[i])
-			return false;
-	return true;
-}
-
 /* --- block pointers ------------------------------------------------------------------------------------------------- */
 
 enum {
@@ -130,7 +122,7 @@ static int bp_unpack_node(const uint8_t in[BP_BYTES], struct bp *bp, struct erro
 			return error_set(err, ERR_CORRUPT, "a pointer to a node names disk %u; a pool has at most %u",
 					 bp->copy[i].disk, POOL_DISKS_MAX);
 	}
-	if (!all_zero(in + BP_AT_COPY + bp->copies * ADDRESS_BYTES, (POOL_COPIES_MAX - bp->copies) * ADDRESS_BYTES))
+	if (!format_all_zero(in + BP_AT_COPY + bp->copies * ADDRESS_BYTES, (POOL_COPIES_MAX - bp->copies) * ADDRESS_BYTES))
 		return error_set(err, ERR_CORRUPT, "a pointer to a node has bytes behind its %u copies", bp->copies);
 	return 0;
 }
@@ -143,7 +135,7 @@ static int bp_unpack_data(const uint8_t in[BP_BYTES], struct bp *bp, struct erro
 	bp->stripe = get_le32(in + BP_AT_STRIPE);
 	bp->hint.unit = get_le40(in + BP_AT_HINT_UNIT);
 	bp->physical_bytes = get_le32(in + BP_AT_PHYSICAL);
-	if (in[BP_AT_COPIES] || !all_zero(in + BP_AT_ZERO, BP_AT_PHYSICAL - BP_AT_ZERO))
+	if (in[BP_AT_COPIES] || !format_all_zero(in + BP_AT_ZERO, BP_AT_PHYSICAL - BP_AT_ZERO))
 		return error_set(err, ERR_CORRUPT, "a pointer to data has bytes set that must be zero");
 	if (bp->column >= POOL_WIDTH_MAX || bp->stripe >= RUN_STRIPES_MAX)
 		return error_set(err, ERR_CORRUPT, "a pointer to data names stripe %u column %u; %u and %u are the limits",
@@ -178,7 +170,7 @@ int bp_unpack(const uint8_t in[BP_BYTES], struct bp *ret, struct error *err)
 	switch (bp.kind) {
 	case BP_HOLE:
 		if (in[BP_AT_CODECS] || in[BP_AT_LEVEL] || in[BP_AT_COPIES] ||
-		    !all_zero(in + BP_INLINE_HEAD, BP_BYTES - BP_INLINE_HEAD))
+		    !format_all_zero(in + BP_INLINE_HEAD, BP_BYTES - BP_INLINE_HEAD))
 			return error_set(err, ERR_CORRUPT, "a pointer to a hole has bytes set that must be zero");
 		break;
 	case BP_INLINE:
@@ -324,8 +316,8 @@ int label_header_unpack(const uint8_t in[4096], struct label_header *ret, struct
 	h.data_start_bytes = get_le64(in + LABEL_AT_DATA_START);
 	h.log_offset_bytes = get_le64(in + LABEL_AT_LOG_OFFSET);
 	h.log_bytes = get_le64(in + LABEL_AT_LOG_BYTES);
-	if (h.which > 1 || h.disk_index >= POOL_DISKS_MAX || !all_zero(in + LABEL_AT_WHICH + 1, 3) ||
-	    !all_zero(in + LABEL_END, BLOCK_AT_CRC - LABEL_END))
+	if (h.which > 1 || h.disk_index >= POOL_DISKS_MAX || !format_all_zero(in + LABEL_AT_WHICH + 1, 3) ||
+	    !format_all_zero(in + LABEL_END, BLOCK_AT_CRC - LABEL_END))
 		return error_set(err, ERR_CORRUPT, "the header of the label is of disk %u, end %u, or has bytes set that must be zero",
 				 h.disk_index, h.which);
 	code = zones_check(h.size_bytes, h.data_start_bytes, h.zone_bytes, h.zone_count, err);
@@ -444,7 +436,7 @@ static bool text_field(const uint8_t *in, size_t bytes, char *out)
 {
 	size_t length = strnlen((const char *)in, bytes);
 
-	if (length == bytes || !all_zero(in + length, bytes - length))
+	if (length == bytes || !format_all_zero(in + length, bytes - length))
 		return false;
 	memcpy(out, in, bytes);
 	return true;
@@ -537,8 +529,8 @@ int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret,
 	    bytes < CONFIG_FIXED + c->group_count * GROUP_BYTES || bytes > CONFIG_AT_CRC)
 		return error_set(err, ERR_CORRUPT, "the configuration says %u disks, %u groups, %u bytes", c->disk_count,
 				 c->group_count, bytes);
-	if (in[CONFIG_AT_EXPORTED] > 1 || !all_zero(in + CONFIG_AT_EXPORTED + 1, 7) ||
-	    !all_zero(in + bytes, CONFIG_AT_CRC - bytes))
+	if (in[CONFIG_AT_EXPORTED] > 1 || !format_all_zero(in + CONFIG_AT_EXPORTED + 1, 7) ||
+	    !format_all_zero(in + bytes, CONFIG_AT_CRC - bytes))
 		return error_set(err, ERR_CORRUPT, "the configuration has bytes set that must be zero");
 	if (!text_field(in + CONFIG_AT_HOST_NAME, sizeof(c->host_name), c->host_name) ||
 	    !text_field(in + CONFIG_AT_NAME, POOL_NAME_BYTES, c->name) || !pool_name_is_valid(c->name))
@@ -619,7 +611,7 @@ int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned
 	u.config_generation = get_le64(in + UBER_AT_GENERATION);
 	u.activity_ns = get_le64(in + UBER_AT_ACTIVITY);
 	if (u.checkpoint % LABEL_RING_SLOTS != slot || u.log_offset % POOL_UNIT_BYTES || u.next_run >= 1ULL << 48 ||
-	    !all_zero(in + UBER_END, BLOCK_AT_CRC - UBER_END))
+	    !format_all_zero(in + UBER_END, BLOCK_AT_CRC - UBER_END))
 		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u says checkpoint %llu, log at %llu, next run %llu", slot,
 				 LLU(u.checkpoint), LLU(u.log_offset), LLU(u.next_run));
 	for (unsigned i = 0; i < UBER_ROOTS; i++) {

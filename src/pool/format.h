@@ -284,4 +284,13 @@ uint8_t *log_entry_put(uint8_t *at, enum log_type type, uint32_t payload_bytes);
 /* Next entry at *offset of the entries; false at the end. ERR_CORRUPT through err->code when lengths do not add up. */
 bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err);
 
+/* For what must be zero on a disk. */
+static inline bool format_all_zero(const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
 #endif

@@ -6,14 +6,6 @@
 #define LLU(v) ((unsigned long long)(v))
 #define UNIT_LIMIT (1ULL << 40)
 
-static bool all_zero(const uint8_t *p, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (p[i])
-			return false;
-	return true;
-}
-
 /* --- runs ----------------------------------------------------------------------------------------------------------------- */
 
 enum {
@@ -78,8 +70,8 @@ int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *r, size_
 	r->birth_last = get_le64(in + RUN_AT_BIRTH_LAST);
 	width = r->k + r->p;
 	if (r->id >= 1ULL << 48 || r->class >= CLASS_COUNT || r->k < 1 || r->p > POOL_PARITY_MAX || width > POOL_WIDTH_MAX ||
-	    r->stripes > RUN_STRIPES_MAX || r->group >= POOL_GROUPS_MAX || !all_zero(in + RUN_AT_P + 1, 3) ||
-	    !all_zero(in + RUN_END, RUN_FIXED - RUN_END))
+	    r->stripes > RUN_STRIPES_MAX || r->group >= POOL_GROUPS_MAX || !format_all_zero(in + RUN_AT_P + 1, 3) ||
+	    !format_all_zero(in + RUN_END, RUN_FIXED - RUN_END))
 		return error_set(err, ERR_CORRUPT, "run %llu says class %u, %u + %u columns, %u stripes, group %u", LLU(r->id),
 				 r->class, r->k, r->p, r->stripes, r->group);
 	if (bytes < RUN_FIXED + width * RUN_COLUMN_BYTES)
@@ -326,7 +318,7 @@ int dataset_facts_unpack(const uint8_t *in, size_t bytes, struct dataset_facts *
 	f.created_commit = get_le64(in + FACTS_AT_COMMIT);
 	f.guid = get_le64(in + FACTS_AT_GUID);
 	memcpy(f.name, in + FACTS_AT_NAME, in[FACTS_AT_LENGTH]);
-	if (f.type >= FACTS_TYPES || !all_zero(in + FACTS_AT_TYPE + 1, 3) || !dataset_name_is_valid(f.name) ||
+	if (f.type >= FACTS_TYPES || !format_all_zero(in + FACTS_AT_TYPE + 1, 3) || !dataset_name_is_valid(f.name) ||
 	    strlen(f.name) != in[FACTS_AT_LENGTH])
 		return error_set(err, ERR_CORRUPT, "the facts of a dataset say type %u, a name of %u bytes", f.type,
 				 in[FACTS_AT_LENGTH]);
@@ -390,7 +382,7 @@ int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[1
 		return error_set(err, ERR_NOT_FOUND, "a log record of another pool");
 	if (h.bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes % 8 ||
 	    h.bytes != round_up_u64(LOG_HEAD_BYTES + h.entry_bytes, POOL_UNIT_BYTES) ||
-	    h.flags & ~(LOG_FLAG_COMMIT | LOG_FLAG_INTENT) || !all_zero(record + LOG_AT_ZERO, LOG_AT_POOL_ID - LOG_AT_ZERO))
+	    h.flags & ~(LOG_FLAG_COMMIT | LOG_FLAG_INTENT) || !format_all_zero(record + LOG_AT_ZERO, LOG_AT_POOL_ID - LOG_AT_ZERO))
 		return error_set(err, ERR_CORRUPT, "log record %llu says %u bytes, %u of entries, flags 0x%x", LLU(h.sequence),
 				 h.bytes, h.entry_bytes, h.flags);
 	*ret = h;
