@@ -58,7 +58,7 @@ soak: build
 	@SPINDLE_SOAK=1 SPINDLE_SEEDS=$${SPINDLE_SEEDS:-20000} tools/run-tests --timeout-multiplier 40 $(BUILD)
 
 format:
-	@find src include tests fuzz -name '*.[ch]' -exec clang-format -i {} +
+	@find src include tests fuzz perf -name '*.[ch]' -exec clang-format -i {} +
 
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-perf

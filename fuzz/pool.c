@@ -149,7 +149,9 @@ static void check_compressed(const uint8_t *in, size_t bytes)
 {
 	static uint8_t out[8192];
 	struct error err = ERROR_INIT;
-	int code = bytes < 1 ? 0 : decompress_record(in[0] % (COMPRESS_COUNT + 1), in + 1, bytes - 1, out, sizeof(out), &err);
+	int code = bytes < 1
+			   ? 0
+			   : decompress_record(in[0] % (COMPRESS_COUNT + 1), in + 1, bytes - 1, out, sizeof(out), &err);
 
 	if (code)
 		refused(code, &err);
@@ -165,7 +167,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	data++;
 	size--;
-	room = what == 1 || what == 3 ? 4096 : what == 2 ? LABEL_CONFIG_BYTES : what == 5 ? NODE_BYTES : what == 6 ? 8192 : size;
+	room = what == 1 || what == 3 ? 4096
+	       : what == 2            ? LABEL_CONFIG_BYTES
+	       : what == 5            ? NODE_BYTES
+	       : what == 6            ? 8192
+				      : size;
 	length = min_of(size, room);
 	bytes = calloc(1, max_of(room, (size_t)1)); /* exact, so that one byte too many is seen */
 	if (!bytes)
@@ -199,7 +205,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 6:
 		check_log(bytes, room);
 		memcpy(bytes + 40, pool_id, 16);
-		put_le32(bytes + 56, checksum_crc32c(bytes + 64, min_of(max_of(get_le32(bytes + 24), 64u), 8192u) - 64));
+		put_le32(
+			bytes + 56, checksum_crc32c(bytes + 64, min_of(max_of(get_le32(bytes + 24), 64u), 8192u) - 64));
 		put_le32(bytes + 60, checksum_crc32c(bytes, 60));
 		check_log(bytes, room);
 		break;

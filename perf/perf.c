@@ -37,7 +37,7 @@ void print_row(const char *name, double measured, double limit, const char *unit
 	bool ok = ratio >= least;
 	missed += !ok;
 	printf("| %s | %.1f %s | %.1f %s | %.3f | ≥ %.3f | %s |\n", name, measured, unit, limit, unit, ratio, least,
-			ok ? "ok" : "MISSED");
+		ok ? "ok" : "MISSED");
 	fflush(stdout);
 }
 
@@ -192,8 +192,8 @@ static int perf_virtual(void)
 		}
 		double limit = v.limit * rows[i].share;
 		if (rows[i].block_bytes < M && rows[i].kind == RANDOM)
-			print_row(rows[i].name, v.measured * 1e6 / rows[i].block_bytes, limit * 1e6 / rows[i].block_bytes, "IOPS",
-					v.measured / limit, rows[i].least);
+			print_row(rows[i].name, v.measured * 1e6 / rows[i].block_bytes,
+				limit * 1e6 / rows[i].block_bytes, "IOPS", v.measured / limit, rows[i].least);
 		else
 			print_row(rows[i].name, v.measured, limit, "MB/s", v.measured / limit, rows[i].least);
 	}
@@ -239,7 +239,8 @@ static int perf_cpu(void)
 			best = used;
 	}
 	if (rc == 0)
-		print_row_most("RAID 5 over 8 memory disks, 1 MiB writes, CPU-s/GB (best of 5)", best, "CPU-s/GB", 0.30);
+		print_row_most(
+			"RAID 5 over 8 memory disks, 1 MiB writes, CPU-s/GB (best of 5)", best, "CPU-s/GB", 0.30);
 	target_close(t);
 	for (unsigned i = 0; i < count; i++)
 		disk_close(disks[i]);
@@ -256,7 +257,8 @@ static int perf_cpu(void)
 		w.jobs = 2;
 		cell_init(&cell);
 		rc = bench_run(t, &w, &none, NULL, &cell, &err);
-		print_row("null target, sequential 1 MiB writes, 2 jobs", cell.mb_per_s, 10000, "MB/s", cell.mb_per_s / 10000, 1.0);
+		print_row("null target, sequential 1 MiB writes, 2 jobs", cell.mb_per_s, 10000, "MB/s",
+			cell.mb_per_s / 10000, 1.0);
 		row = (struct row){"null", "", RANDOM, 100, 4 * K, 1, 1, 1, ""};
 		row_workload(&row, 64ull << 30, &w);
 		w.duration_ns = 1500000000ull;

@@ -20,8 +20,19 @@
 #define FILE_BYTES (1024 * M)
 #define SPAN_BYTES (160 * M) /* of each disk, for the limits: what the file and its parity take */
 
-enum { SEQ_WRITE, REWRITE, SEQ_READ, REREAD, READ_16M, RANDOM_READ_128K, RANDOM_WRITE_128K, RANDOM_READ_8K, RANDOM_WRITE_8K,
-	STREAMS_READ, TESTS };
+enum {
+	SEQ_WRITE,
+	REWRITE,
+	SEQ_READ,
+	REREAD,
+	READ_16M,
+	RANDOM_READ_128K,
+	RANDOM_WRITE_128K,
+	RANDOM_READ_8K,
+	RANDOM_WRITE_8K,
+	STREAMS_READ,
+	TESTS
+};
 static const struct test {
 	const char *name;
 	bool random;
@@ -35,7 +46,8 @@ static const struct test {
 	{"reread", false, 100, 1, 1, M, FILE_BYTES, 0, 128 * K},
 	{"read of 16 MiB records at random, depth 1", true, 100, 1, 1, 16 * M, 2048 * M, 0, 128 * K},
 	{"random read 128 KiB, depth 4n", true, 100, 4 * DISKS, 1, 128 * K, 0, 20000000000ull, 128 * K},
-	{"random write 128 KiB, depth 4n, 40 % overwritten", true, 0, 4 * DISKS, 1, 128 * K, FILE_BYTES * 2 / 5, 0, 128 * K},
+	{"random write 128 KiB, depth 4n, 40 % overwritten", true, 0, 4 * DISKS, 1, 128 * K, FILE_BYTES * 2 / 5, 0,
+		128 * K},
 	{"random read 8 KiB, depth 4n, records of 8 KiB", true, 100, 4 * DISKS, 1, 8 * K, 0, 20000000000ull, 8 * K},
 	{"random write 8 KiB, depth 4n, records of 8 KiB", true, 0, 4 * DISKS, 1, 8 * K, FILE_BYTES / 2, 0, 8 * K},
 	{"sequential read, eight streams of 1 MiB", false, 100, 1, 8, M, FILE_BYTES, 0, 128 * K},
@@ -65,8 +77,8 @@ struct stack {
 	const char *layout; /* of a pool, or of an array */
 	bool is_pool;
 };
-static const struct stack stacks[] = {{"parity1", true}, {"stripe", true}, {"mirrorx4", true}, {"parity2", true}, {"parity1x2", true},
-	{"raid5", false}, {"raid10", false}};
+static const struct stack stacks[] = {{"parity1", true}, {"stripe", true}, {"mirrorx4", true}, {"parity2", true},
+	{"parity1x2", true}, {"raid5", false}, {"raid10", false}};
 #define STACKS array_count(stacks)
 
 struct run {
@@ -118,7 +130,8 @@ static int fill(struct target *t, const struct test *test, struct error *err)
 
 static int pool_run(struct run *r, struct disk *const *disks, unsigned count)
 {
-	const struct bench_pool_options o = {.layout = r->stack->layout, .cache_bytes = 256 * M, .dirty_bytes = 1024 * M};
+	const struct bench_pool_options o = {
+		.layout = r->stack->layout, .cache_bytes = 256 * M, .dirty_bytes = 1024 * M};
 	struct spindle_pool_info before, after;
 	struct bench_pool *pool = NULL;
 	struct target *large = NULL, *small = NULL;
@@ -141,8 +154,10 @@ static int pool_run(struct run *r, struct disk *const *disks, unsigned count)
 		bench_pool_info(pool, &before);
 		rc = test_run(small, &tests[RANDOM_WRITE_8K], &r->rate[RANDOM_WRITE_8K], &r->err);
 		bench_pool_info(pool, &after);
-		double metadata = (double)(after.metadata_bytes - before.metadata_bytes) + (double)(after.log_bytes - before.log_bytes);
-		double rest = (double)(after.data_bytes - before.data_bytes) + (double)(after.parity_bytes - before.parity_bytes);
+		double metadata = (double)(after.metadata_bytes - before.metadata_bytes) +
+				  (double)(after.log_bytes - before.log_bytes);
+		double rest = (double)(after.data_bytes - before.data_bytes) +
+			      (double)(after.parity_bytes - before.parity_bytes);
 		r->metadata_share = metadata / (metadata + rest);
 	}
 	target_close(small);
@@ -171,7 +186,9 @@ static int run_world(void *arg)
 	int rc = open_disks(DISK_WORD, disks, &count, &r->err);
 
 	if (!rc)
-		rc = !r->stack ? limits_run(r, disks, count) : r->stack->is_pool ? pool_run(r, disks, count) : array_run(r, disks, count);
+		rc = !r->stack           ? limits_run(r, disks, count)
+		     : r->stack->is_pool ? pool_run(r, disks, count)
+					 : array_run(r, disks, count);
 	for (unsigned i = 0; i < count; i++)
 		disk_close(disks[i]);
 	return rc;
@@ -254,7 +271,8 @@ int perf_pool(void)
 	/* Random writes become sequential ones: what bounds them is B. */
 	row("parity1", RANDOM_WRITE_128K, p->rate[RANDOM_WRITE_128K], L[SEQ_WRITE] * most, "(n-1)B", 0.85);
 	row("parity1", RANDOM_WRITE_8K, p->rate[RANDOM_WRITE_8K], L[SEQ_WRITE] * most, "(n-1)B", 0.60);
-	print_row_most("parity1, metadata and log in all bytes written, random write 8 KiB", p->metadata_share, "of them", 0.10);
+	print_row_most("parity1, metadata and log in all bytes written, random write 8 KiB", p->metadata_share,
+		"of them", 0.10);
 	row("mirrorx4", SEQ_WRITE, m->rate[SEQ_WRITE], L[SEQ_WRITE] / 2, "nB/2", 0.95);
 	row("mirrorx4", STREAMS_READ, m->rate[STREAMS_READ], L[SEQ_READ], "nB", 0.80);
 	table_print(&limits, runs);
@@ -263,8 +281,8 @@ int perf_pool(void)
 
 /* --- CPU on the real clock ------------------------------------------------------------------------------------ */
 
-static int cpu_row(struct bench_pool *pool, const char *compression, enum payload_kind payload, unsigned read_percent, double *ret,
-	struct error *err)
+static int cpu_row(struct bench_pool *pool, const char *compression, enum payload_kind payload, unsigned read_percent,
+	double *ret, struct error *err)
 {
 	const struct bench_limit none = {NAN, NAN, NAN, NAN, ""};
 	struct target *t = NULL;

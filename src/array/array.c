@@ -455,7 +455,8 @@ void array__read_failed(struct array *a, unsigned key, int status)
 	struct member *m = &a->members[key / 2];
 
 	m->read_errors++;
-	if (a->redundant && !a->read_only && (status == ERR_GONE || (m->read_errors > READ_ERRORS_MAX && can_spare(a, key))))
+	if (a->redundant && !a->read_only &&
+		(status == ERR_GONE || (m->read_errors > READ_ERRORS_MAX && can_spare(a, key))))
 		member_out(a, key, status);
 	array__labels_settle(a);
 }
@@ -636,7 +637,8 @@ int array__labels_store(struct array *a, bool all, struct error *err)
 
 int array__threads_start(struct array *a, struct error *err)
 {
-	unsigned fair = min_of(max_of(a->member_count / DISKS_OF_WRITER, (unsigned)WRITERS_LEAST), (unsigned)WRITERS_MAX);
+	unsigned fair =
+		min_of(max_of(a->member_count / DISKS_OF_WRITER, (unsigned)WRITERS_LEAST), (unsigned)WRITERS_MAX);
 	unsigned count = a->tuning.writers ? min_of(a->tuning.writers, (unsigned)WRITERS_MAX) : fair;
 
 	if (a->read_only)

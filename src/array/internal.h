@@ -201,10 +201,10 @@ static inline bool row__is_dirty(uint8_t b)
 
 struct map_block {
 	uint64_t generation;
-	bool attention; /* holds rows that a flush makes clean */
+	bool attention;  /* holds rows that a flush makes clean */
 	bool lost_waits; /* holds lost rows that were written to, which the flush that runs makes durable */
-	bool behind;    /* the disks say dirty of rows that are clean */
-	bool unwritten; /* they say less than memory thinks they do: a write failed, or too few members have it */
+	bool behind;     /* the disks say dirty of rows that are clean */
+	bool unwritten;  /* they say less than memory thinks they do: a write failed, or too few members have it */
 };
 
 /* --- the log ---------------------------------------------------------------------------------- */
@@ -463,7 +463,7 @@ void map__cured(struct array *a, uint64_t row);            /* with the lock held
 void map__done(struct array *a, uint64_t row, bool plain); /* with the lock held: the row was written */
 void map__flush_begin(struct array *a);                    /* with the lock held */
 void map__flush_undo(struct array *a);                     /* with the lock held: it failed */
-void map__flush_wait(struct array *a); /* with the lock held: until no flush is about lost rows */
+void map__flush_wait(struct array *a);                     /* with the lock held: until no flush is about lost rows */
 /* With the lock held: what was not touched since begin is clean. True: rows that are fresh and being written again hold
  * promised bytes now, and the disks must say so before the flush ends. */
 bool map__flush_end(struct array *a);

@@ -407,8 +407,7 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 {
 	struct sectors_of_io *s = arg;
 
-	while (s->piece < s->end &&
-		(!s->io->pieces[s->piece].logged || s->at == s->io->pieces[s->piece].length)) {
+	while (s->piece < s->end && (!s->io->pieces[s->piece].logged || s->at == s->io->pieces[s->piece].length)) {
 		s->piece++;
 		s->at = 0;
 	}
@@ -420,9 +419,8 @@ static uint32_t next_of_io(void *arg, bool *ret_end)
 	return checksum_crc32c(s->io->pieces[s->piece].bytes + s->at - SECTOR_BYTES, SECTOR_BYTES);
 }
 
-static void part_pieces(
-	struct array *a, const struct record *r, const struct log_part *part, const struct io *from, uint8_t *header,
-	struct io *to)
+static void part_pieces(struct array *a, const struct record *r, const struct log_part *part, const struct io *from,
+	uint8_t *header, struct io *to)
 {
 	unsigned key = part->ring * 2;
 	uint64_t at = part->at + r->header_bytes, rest = part->bytes - r->header_bytes - part->payload;
@@ -509,8 +507,8 @@ static int record_write(struct array *a, const struct record *r, struct io *to)
 }
 
 /* With the lock held, let go meanwhile. */
-static int append_once(struct array *a, struct io *io, struct record *r, const uint64_t *rows, unsigned row_count,
-	struct error *err)
+static int append_once(
+	struct array *a, struct io *io, struct record *r, const uint64_t *rows, unsigned row_count, struct error *err)
 {
 	int rc = 0, good = ERR_MEMORY;
 
@@ -684,8 +682,7 @@ static int find_add(struct finds *f, const uint8_t *p, uint64_t bytes, uint64_t 
 	if (!copy)
 		return error_set(err, ERR_MEMORY, "out of memory for replaying the log");
 	memcpy(copy, p, bytes);
-	f->items[f->count++] =
-		(struct found){.sequence = sequence, .holder = get_le16(p + AT_HOLDER), .bytes = copy};
+	f->items[f->count++] = (struct found){.sequence = sequence, .holder = get_le16(p + AT_HOLDER), .bytes = copy};
 	return 0;
 }
 
@@ -730,8 +727,9 @@ static struct log_entry entry_of(const uint8_t *p, uint32_t index)
 {
 	const uint8_t *e = p + HEAD_BYTES + index * ENTRY_BYTES;
 
-	return (struct log_entry){
-		.member = get_le16(e), .length = get_le32(e + ENTRY_LENGTH), .offset_bytes = get_le64(e + ENTRY_OFFSET)};
+	return (struct log_entry){.member = get_le16(e),
+		.length = get_le32(e + ENTRY_LENGTH),
+		.offset_bytes = get_le64(e + ENTRY_OFFSET)};
 }
 
 static int entries_check(const struct array *a, const uint8_t *p, struct error *err)
@@ -815,8 +813,7 @@ static void part_pieces_again(struct array *a, struct io *io, const struct found
 }
 
 /* The columns of a row whose parts were not found: they cannot be believed. */
-static uint64_t columns_unsure(
-	const struct array *a, const struct io *io, const struct whole *w, uint64_t row)
+static uint64_t columns_unsure(const struct array *a, const struct io *io, const struct whole *w, uint64_t row)
 {
 	const uint8_t *p = w->parts[0].bytes;
 	uint64_t mask = 0;
@@ -866,8 +863,7 @@ static int unsure_make(struct array *a, struct io *io, const struct whole *w, st
 	return rc;
 }
 
-static int record_apply(
-	struct array *a, struct io *io, const struct finds *f, const struct whole *w, struct error *err)
+static int record_apply(struct array *a, struct io *io, const struct finds *f, const struct whole *w, struct error *err)
 {
 	int rc = 0;
 

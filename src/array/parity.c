@@ -235,8 +235,7 @@ static bool span_log_fits(const struct array *a, const struct span *s, const str
 	uint64_t most = log__part_max(a), more = *entries + (lr->data + lr->parity) * LOG_HEAD_BYTES;
 
 	for (unsigned c = 0; c < lr->data + lr->parity; c++)
-		if (bit(s->write | s->bad, c) &&
-			on_member[a->log_disk ? 0 : lr->disk[c]] + s->hi - s->lo + more > most)
+		if (bit(s->write | s->bad, c) && on_member[a->log_disk ? 0 : lr->disk[c]] + s->hi - s->lo + more > most)
 			return false;
 	for (unsigned c = 0; c < lr->data + lr->parity; c++)
 		if (bit(s->write | s->bad, c))

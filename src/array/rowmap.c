@@ -608,8 +608,8 @@ int map__sync(struct array *a, struct io *io, bool all, bool whole, struct error
 			if (!a->blocks[block].behind)
 				continue;
 			for (uint64_t r = 0; r < block_rows(a, block); r++) {
-				states[r] = (uint8_t)sync_target(
-					a, &a->blocks[block], a->map[base + r], all, whole, &must);
+				states[r] =
+					(uint8_t)sync_target(a, &a->blocks[block], a->map[base + r], all, whole, &must);
 				any |= must;
 			}
 			a->blocks[block].behind = !all;

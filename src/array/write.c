@@ -14,7 +14,7 @@
 
 #define RUN_BYTES (8 * MIB)
 #define PARTIAL_ROWS 256u
-#define BATCH_SHARE 8u /* of the buffer: fewer partial rows than that wait for company */
+#define BATCH_SHARE 8u       /* of the buffer: fewer partial rows than that wait for company */
 #define QUIET_NS 2000000000u /* then dirty marks that are kept for the next write are given up */
 #define GROW_NS 100000000u
 #define GROW_LOOK_NS 10000000u

@@ -37,7 +37,8 @@ static struct target_pool *pool_of(struct target *t)
 	return container_of(t, struct target_pool, target);
 }
 
-static int pool_target_read(struct target *t, uint64_t offset_bytes, void *buffer, uint64_t length_bytes, struct error *err)
+static int pool_target_read(
+	struct target *t, uint64_t offset_bytes, void *buffer, uint64_t length_bytes, struct error *err)
 {
 	struct spindle_error e = {0};
 
@@ -126,15 +127,18 @@ static int groups_of(const char *layout, unsigned disks, struct spindle_pool_gro
 			return err ? err->code : ERR_USAGE;
 	}
 	if (count > BENCH_POOL_GROUPS_MAX || count > disks || disks % count)
-		return error_set(err, ERR_USAGE, "%s: %u disks do not make %llu equal groups", layout, disks, (unsigned long long)count);
+		return error_set(err, ERR_USAGE, "%s: %u disks do not make %llu equal groups", layout, disks,
+			(unsigned long long)count);
 	each = disks / (unsigned)count;
 	parity = strncmp(kind, "parity", 6) == 0 && kind[6] >= '1' && kind[6] <= '3' ? (unsigned)(kind[6] - '0') : 0;
 	if (!parity && strcmp(kind, "disk") != 0 && strcmp(kind, "mirror") != 0)
-		return error_set(err, ERR_USAGE, "a pool has no layout '%s': stripe, mirrorxG, parity1 to parity3, with :WIDTH and xG", layout);
+		return error_set(err, ERR_USAGE,
+			"a pool has no layout '%s': stripe, mirrorxG, parity1 to parity3, with :WIDTH and xG", layout);
 	if (strcmp(kind, "mirror") == 0 && each < 2)
 		return error_set(err, ERR_USAGE, "%s: a mirror needs at least 2 disks, not %u", layout, each);
 	if (parity && each < parity + 1)
-		return error_set(err, ERR_USAGE, "%s needs at least %u disks in a group, not %u", layout, parity + 1, each);
+		return error_set(
+			err, ERR_USAGE, "%s needs at least %u disks in a group, not %u", layout, parity + 1, each);
 	for (unsigned i = 0; i < count; i++)
 		groups[i] = (struct spindle_pool_group){.kind = kind, .disks = each};
 	*ret_count = (unsigned)count;
@@ -154,8 +158,11 @@ int bench_pool_layout(const char *layout, unsigned disks, struct bench_pool_shap
 	each = disks / count;
 	width = strchr(kind, ':') ? (unsigned)strtoul(strchr(kind, ':') + 1, NULL, 10) : each;
 	if (strncmp(kind, "parity", 6) == 0 && (width <= survived || width > each))
-		return error_set(err, ERR_USAGE, "%s: stripes of %u columns do not fit over %u disks", layout, width, each);
-	*ret = (struct bench_pool_shape){.groups = count, .failures_survived = survived, .is_mirror = strcmp(kind, "mirror") == 0,
+		return error_set(
+			err, ERR_USAGE, "%s: stripes of %u columns do not fit over %u disks", layout, width, each);
+	*ret = (struct bench_pool_shape){.groups = count,
+		.failures_survived = survived,
+		.is_mirror = strcmp(kind, "mirror") == 0,
 		.data_share = strcmp(kind, "mirror") == 0 ? 1.0 / each : 1.0 - (double)survived / width};
 	return 0;
 }
@@ -166,10 +173,12 @@ static int make_pool(struct bench_pool *p, const struct bench_pool_options *o, s
 {
 	struct spindle_pool_group groups[BENCH_POOL_GROUPS_MAX];
 	struct spindle_pool_options options = {.name = POOL_NAME, .groups = groups, .force = true};
-	const struct spindle_pool_open_options open_options = {.cache_bytes = o->cache_bytes, .dirty_bytes = o->dirty_bytes};
+	const struct spindle_pool_open_options open_options = {
+		.cache_bytes = o->cache_bytes, .dirty_bytes = o->dirty_bytes};
 	struct spindle_error e = {0};
 	char kind[32];
-	int status = groups_of(o->layout, p->disk_count, groups, kind, &options.group_count, &p->failures_survived, err);
+	int status =
+		groups_of(o->layout, p->disk_count, groups, kind, &options.group_count, &p->failures_survived, err);
 
 	if (status)
 		return status;
@@ -191,8 +200,8 @@ void bench_pool_close(struct bench_pool *p)
 	free(p);
 }
 
-int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disks, unsigned disk_count, struct bench_pool **ret,
-	double *ret_create_s, struct error *err)
+int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disks, unsigned disk_count,
+	struct bench_pool **ret, double *ret_create_s, struct error *err)
 {
 	struct bench_pool *p = calloc(1, sizeof(*p) + disk_count * sizeof(disks[0]));
 	uint64_t from_ns = os_now_ns();
@@ -219,8 +228,8 @@ int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disk
 	return 0;
 }
 
-int bench_pool_volume(struct bench_pool *p, uint64_t bytes, uint32_t record_bytes, const char *compression, struct target **ret_target,
-	struct error *err)
+int bench_pool_volume(struct bench_pool *p, uint64_t bytes, uint32_t record_bytes, const char *compression,
+	struct target **ret_target, struct error *err)
 {
 	struct target_pool *self = calloc(1, sizeof(*self));
 	struct spindle_error e = {0};

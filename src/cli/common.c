@@ -353,6 +353,7 @@ int cli_link_parse(const char *text, double *ret_mb_per_s, struct error *err)
 			return 0;
 		}
 	if (real_parse("--link", text, 0.001, 1e9, ret_mb_per_s, NULL) != 0)
-		return error_set(err, ERR_USAGE, "--link is 1GbE, 10GbE, 2GFC, 4GFC or a number of MB/s, not '%s'", text);
+		return error_set(
+			err, ERR_USAGE, "--link is 1GbE, 10GbE, 2GFC, 4GFC or a number of MB/s, not '%s'", text);
 	return 0;
 }

@@ -21,16 +21,37 @@
 
 static const char *const default_layouts[] = {"single", "stripe", "raid10", "raid10-far", "raid5", "raid6", "raid50"};
 /* Of pools, with what is behind the +: compression, and the ratio of the payload. */
-static const char *const default_pools[] = {"pool:stripe", "pool:mirror", "pool:parity1", "pool:parity2", "pool:parity1x2",
-	"pool:parity1+lz4", "pool:parity1+lz4:2"};
+static const char *const default_pools[] = {"pool:stripe", "pool:mirror", "pool:parity1", "pool:parity2",
+	"pool:parity1x2", "pool:parity1+lz4", "pool:parity1+lz4:2"};
 static const char *const default_real_layouts[] = {"stripe", "raid10", "raid5"};
 static const char default_disks[] = "hdd-7200-2008:8";
 static const char default_rig[] = "sata-8x55";
 
 enum {
-	OPTION_MODEL = 1, OPTION_CLOCK, OPTION_LAYOUTS, OPTION_STACKS, OPTION_TESTS, OPTION_PRESET, OPTION_OUT, OPTION_JSON, OPTION_CSV,
-	OPTION_MARKDOWN, OPTION_FIO_JSON, OPTION_PRICE, OPTION_LINK, OPTION_BUDGET, OPTION_DRY_RUN, OPTION_DESTROY, OPTION_SEED,
-	OPTION_YES, OPTION_SIZE, OPTION_CHUNK, OPTION_RIG, OPTION_CPU, OPTION_CPUS, OPTION_FULL,
+	OPTION_MODEL = 1,
+	OPTION_CLOCK,
+	OPTION_LAYOUTS,
+	OPTION_STACKS,
+	OPTION_TESTS,
+	OPTION_PRESET,
+	OPTION_OUT,
+	OPTION_JSON,
+	OPTION_CSV,
+	OPTION_MARKDOWN,
+	OPTION_FIO_JSON,
+	OPTION_PRICE,
+	OPTION_LINK,
+	OPTION_BUDGET,
+	OPTION_DRY_RUN,
+	OPTION_DESTROY,
+	OPTION_SEED,
+	OPTION_YES,
+	OPTION_SIZE,
+	OPTION_CHUNK,
+	OPTION_RIG,
+	OPTION_CPU,
+	OPTION_CPUS,
+	OPTION_FULL,
 };
 
 static const struct cli_option options[] = {
@@ -91,7 +112,7 @@ static int word_add(struct compare *c, const char *word, bool is_model, struct e
 
 /* Calls `take` for each word between commas. */
 static int list_each(struct compare *c, const char *what, const char *list,
-		     int (*take)(struct compare *c, const char *word, struct error *err), struct error *err)
+	int (*take)(struct compare *c, const char *word, struct error *err), struct error *err)
 {
 	if (!*list)
 		return error_set(err, ERR_USAGE, "--%s needs names with commas between them, not ''", what);
@@ -101,7 +122,8 @@ static int list_each(struct compare *c, const char *what, const char *list,
 		int status;
 
 		if (length == 0 || length >= sizeof(word))
-			return error_set(err, ERR_USAGE, "--%s: '%s' is no list of names with commas between them", what, list);
+			return error_set(
+				err, ERR_USAGE, "--%s: '%s' is no list of names with commas between them", what, list);
 		snprintf(word, sizeof(word), "%.*s", (int)length, list);
 		status = take(c, word, err);
 		if (status != 0)
@@ -130,7 +152,8 @@ static int layout_parse(const char *word, struct compare_layout *ret, struct err
 		return error_set(err, ERR_USAGE, "there is no layout %s", word);
 	memcpy(ret->name, name, length);
 	if (plus && !ret->is_pool)
-		return error_set(err, ERR_USAGE, "%s: an array does not compress; 'pool:' stands before the layout of a pool", word);
+		return error_set(err, ERR_USAGE,
+			"%s: an array does not compress; 'pool:' stands before the layout of a pool", word);
 	if (plus) {
 		length = ratio ? (size_t)(ratio - plus - 1) : strlen(plus + 1);
 		if (length == 0 || length >= sizeof(ret->compression))
@@ -143,8 +166,8 @@ static int layout_parse(const char *word, struct compare_layout *ret, struct err
 
 static bool layout_same(const struct compare_layout *a, const struct compare_layout *b)
 {
-	return strcmp(a->name, b->name) == 0 && a->is_pool == b->is_pool && strcmp(a->compression, b->compression) == 0 &&
-	       a->ratio == b->ratio;
+	return strcmp(a->name, b->name) == 0 && a->is_pool == b->is_pool &&
+	       strcmp(a->compression, b->compression) == 0 && a->ratio == b->ratio;
 }
 
 static int layout_add(struct compare *c, const char *name, struct error *err)
@@ -195,7 +218,8 @@ static int stack_check(struct compare *c, const char *name, struct error *err)
 		return 0;
 	for (size_t i = 0; i < array_count(later); i++)
 		if (strcmp(name, later[i]) == 0)
-			return error_set(err, ERR_UNSUPPORTED, "--stacks: the stack %s is not built into this program yet; array and pool are", name);
+			return error_set(err, ERR_UNSUPPORTED,
+				"--stacks: the stack %s is not built into this program yet; array and pool are", name);
 	return error_set(err, ERR_USAGE, "--stacks: there is no stack '%s'; array and pool are built in", name);
 }
 
@@ -216,9 +240,10 @@ static int preset_set(struct compare *c, const char *value, struct error *err)
 			c->preset = value;
 			return 0;
 		}
-	return error_set(err, ERR_USAGE, "--preset: there is no preset '%s'%s%s%s", value, cli_nearest(value, workload_presets) ? "; did you mean '" : "",
-			 cli_nearest(value, workload_presets) ? cli_nearest(value, workload_presets) : "",
-			 cli_nearest(value, workload_presets) ? "'?" : "");
+	return error_set(err, ERR_USAGE, "--preset: there is no preset '%s'%s%s%s", value,
+		cli_nearest(value, workload_presets) ? "; did you mean '" : "",
+		cli_nearest(value, workload_presets) ? cli_nearest(value, workload_presets) : "",
+		cli_nearest(value, workload_presets) ? "'?" : "");
 }
 
 static int link_set(struct compare *c, const char *value, struct error *err)
@@ -233,12 +258,14 @@ static int chunk_set(struct compare *c, const char *value, struct error *err)
 
 	if (status != 0)
 		error_prefix(err, "--chunk");
-	else if (!is_power_of_two(c->chunk_bytes) || c->chunk_bytes < LAYOUT_CHUNK_MIN || c->chunk_bytes > LAYOUT_CHUNK_MAX)
+	else if (!is_power_of_two(c->chunk_bytes) || c->chunk_bytes < LAYOUT_CHUNK_MIN ||
+		 c->chunk_bytes > LAYOUT_CHUNK_MAX)
 		status = error_set(err, ERR_USAGE, "--chunk: %s is no power of two from 4 KiB to 16 MiB", value);
 	return status;
 }
 
-static int number_set(const char *option, const char *value, uint64_t lowest, uint64_t highest, unsigned *ret, struct error *err)
+static int number_set(
+	const char *option, const char *value, uint64_t lowest, uint64_t highest, unsigned *ret, struct error *err)
 {
 	uint64_t number = 0;
 	int status = number_parse(option, value, lowest, highest, &number, err);
@@ -287,8 +314,9 @@ static int option_take(struct compare *c, int id, const char *value, struct erro
 		return chunk_set(c, value, err);
 	case OPTION_RIG:
 		c->rig = value;
-		return strstr(report_rigs(), value) ? 0
-						    : error_set(err, ERR_USAGE, "--rig: there is no rig '%s': %s", value, report_rigs());
+		return strstr(report_rigs(), value)
+			       ? 0
+			       : error_set(err, ERR_USAGE, "--rig: there is no rig '%s': %s", value, report_rigs());
 	case OPTION_CPU:
 		c->cpu_free = strcmp(value, "free") == 0;
 		return c->cpu_free || strcmp(value, "measured") == 0
@@ -321,9 +349,11 @@ static int option_take(struct compare *c, int id, const char *value, struct erro
 static int options_check(const struct compare *c, struct error *err)
 {
 	if (c->json + c->csv + c->markdown + c->fio_json > 1)
-		return error_set(err, ERR_USAGE, "--json, --fio-json, --csv and --markdown exclude each other: one document goes to stdout");
+		return error_set(err, ERR_USAGE,
+			"--json, --fio-json, --csv and --markdown exclude each other: one document goes to stdout");
 	if (c->preset && c->test_count)
-		return error_set(err, ERR_USAGE, "--preset and --tests exclude each other: a preset is a list of tests");
+		return error_set(
+			err, ERR_USAGE, "--preset and --tests exclude each other: a preset is a list of tests");
 	return 0;
 }
 
@@ -343,7 +373,7 @@ static int options_read(struct compare *c, int argc, char **argv, struct error *
 	return status != 0 ? status : options_check(c, err);
 }
 
-/* --- what is left to defaults -------------------------------------------------------------------------------------- */
+/* --- what is left to defaults ------------------------------------------------------------------------------------- */
 
 static bool misfit(const struct compare *c, const struct compare_layout *l, char reason[200])
 {
@@ -409,7 +439,8 @@ static int layouts_choose(struct compare *c, struct error *err)
 		if (misfit(c, &c->layouts[i], reason))
 			return error_set(err, ERR_USAGE, "%s", reason);
 	if (c->layout_count == 0)
-		return error_set(err, ERR_USAGE, "no layout fits %u disk%s", c->disk_count, c->disk_count == 1 ? "" : "s");
+		return error_set(
+			err, ERR_USAGE, "no layout fits %u disk%s", c->disk_count, c->disk_count == 1 ? "" : "s");
 	return 0;
 }
 
@@ -436,7 +467,9 @@ static int clock_check(struct compare *c, struct error *err)
 		c->clock_virtual = c->all_memory;
 	}
 	if (c->clock_virtual && !c->all_memory)
-		return error_set(err, ERR_USAGE, "--clock virtual needs memory disks (--model NAME:N or mem:SIZE+model=NAME): real ones have a time of their own");
+		return error_set(err, ERR_USAGE,
+			"--clock virtual needs memory disks (--model NAME:N or mem:SIZE+model=NAME): real ones have a "
+			"time of their own");
 	return 0;
 }
 
@@ -450,13 +483,13 @@ static void run_begin(struct compare *c)
 	strftime(c->result.started, sizeof(c->result.started), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	strftime(c->result.id, sizeof(c->result.id), "%Y%m%dT%H%M%SZ", &tm);
 	snprintf(c->result.id + strlen(c->result.id), sizeof(c->result.id) - strlen(c->result.id), "-%06x",
-		 (unsigned)(os_random_u64() & 0xffffff));
+		(unsigned)(os_random_u64() & 0xffffff));
 	snprintf(c->result.command, sizeof(c->result.command), "%s", cli_command_line());
 	snprintf(c->result.version, sizeof(c->result.version), "%s", SPINDLE_VERSION);
 	c->result.seed = c->seed;
 }
 
-/* --- asking ---------------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 static bool erases_something(const struct compare *c)
 {
@@ -473,8 +506,10 @@ static int permission(const struct compare *c, struct error *err)
 	if (c->all_memory)
 		return 0;
 	compare_disks_show(c, stderr);
-	cli_say("%u layout%s, about %s%s", c->layout_count, c->layout_count == 1 ? "" : "s", duration_format(compare_estimate_ns(c), eta),
-		c->budget_ns && compare_estimate_ns(c) > c->budget_ns ? ", more than the budget: no test can be shorter" : "");
+	cli_say("%u layout%s, about %s%s", c->layout_count, c->layout_count == 1 ? "" : "s",
+		duration_format(compare_estimate_ns(c), eta),
+		c->budget_ns && compare_estimate_ns(c) > c->budget_ns ? ", more than the budget: no test can be shorter"
+								      : "");
 	if (!erases_something(c) || c->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	return cli_confirm("What is on the disks above will be lost.", "erase", err);
@@ -495,19 +530,23 @@ static int place_check(const struct compare *c, struct error *err)
 	if (!path)
 		status = cli_state_dir("runs", true, below, &reason);
 	else if (mkdir(path, 0755) != 0 && errno != EEXIST)
-		status = error_set(&reason, error_from_errno(errno), "cannot make the directory %s: %s", path, strerror(errno));
+		status = error_set(
+			&reason, error_from_errno(errno), "cannot make the directory %s: %s", path, strerror(errno));
 	if (status != 0)
-		return error_set(err, ERR_REFUSED, "%s; the result could not be kept, so nothing was begun", reason.text);
+		return error_set(
+			err, ERR_REFUSED, "%s; the result could not be kept, so nothing was begun", reason.text);
 	path = path ? path : below;
 	if (stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode))
-		return error_set(err, ERR_REFUSED, "%s is no directory; the result could not be kept, so nothing was begun", path);
+		return error_set(err, ERR_REFUSED,
+			"%s is no directory; the result could not be kept, so nothing was begun", path);
 	if (access(path, W_OK | X_OK) != 0)
-		return error_set(err, ERR_REFUSED, "cannot write to %s: %s; the result could not be kept, so nothing was begun", path,
-				 strerror(errno));
+		return error_set(err, ERR_REFUSED,
+			"cannot write to %s: %s; the result could not be kept, so nothing was begun", path,
+			strerror(errno));
 	return 0;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------------ */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 static void init(struct compare *c)
 {
@@ -560,8 +599,8 @@ static int outcome(const struct compare *c)
 		bad += c->result.cells[i].verdict != VERDICT_SKIPPED && c->result.cells[i].verdict != VERDICT_VALID;
 	}
 	if (c->result.interrupted) {
-		cli_say("interrupted: the %u cell%s that %s done %s kept", cells, cells == 1 ? "" : "s", cells == 1 ? "was" : "were",
-			cells == 1 ? "is" : "are");
+		cli_say("interrupted: the %u cell%s that %s done %s kept", cells, cells == 1 ? "" : "s",
+			cells == 1 ? "was" : "were", cells == 1 ? "is" : "are");
 		return CLI_INTERRUPTED;
 	}
 	if (result_all_valid(&c->result))
@@ -570,7 +609,9 @@ static int outcome(const struct compare *c)
 		cli_say("all %u cells failed, each with its reason in the list", cells);
 		return CLI_FAILED;
 	}
-	cli_say("done; %u of %u cells are not valid for comparison, each with its reason in the list, so the exit status is 3", bad, cells);
+	cli_say("done; %u of %u cells are not valid for comparison, each with its reason in the list, so the exit "
+		"status is 3",
+		bad, cells);
 	return CLI_NOT_VALID;
 }
 
@@ -580,8 +621,8 @@ static int run(struct compare *c, struct error *err)
 	int status = 0;
 
 	bench_host(&c->result.host);
-	snprintf(c->result.host.cpu_charge, sizeof(c->result.host.cpu_charge), c->cpu_free ? "free" : "%u CPU%s", c->cpus,
-		 c->cpus == 1 ? "" : "s");
+	snprintf(c->result.host.cpu_charge, sizeof(c->result.host.cpu_charge), c->cpu_free ? "free" : "%u CPU%s",
+		c->cpus, c->cpus == 1 ? "" : "s");
 	cli_progress_begin(&c->progress, compare_phases(c));
 	if (c->clock_virtual)
 		status = compare_run_virtual(c, &limits, err);

@@ -14,8 +14,8 @@
 
 struct compare_layout {
 	char name[32];
-	bool real_too; /* of a run on both clocks: run on the real one as well */
-	bool is_pool;  /* a copy-on-write pool, not an array */
+	bool real_too;        /* of a run on both clocks: run on the real one as well */
+	bool is_pool;         /* a copy-on-write pool, not an array */
 	char compression[16]; /* of a pool */
 	double ratio;         /* of the payload; 0: incompressible */
 };
@@ -57,10 +57,10 @@ struct compare {
 	struct cli_disks disks;
 	unsigned disk_count;
 	bool all_memory, all_modelled;
-	uint64_t disk_bytes;      /* of the smallest */
-	uint64_t data_bytes;      /* that an array finds on it */
-	uint64_t span_bytes;      /* of each disk that the tests use */
-	uint64_t phase_ns;        /* a phase on the real clock takes so long at least */
+	uint64_t disk_bytes; /* of the smallest */
+	uint64_t data_bytes; /* that an array finds on it */
+	uint64_t span_bytes; /* of each disk that the tests use */
+	uint64_t phase_ns;   /* a phase on the real clock takes so long at least */
 	unsigned repeats_min, repeats_max;
 	struct compare_file *files; /* made in directories, removed at the end */
 	size_t file_count;
@@ -73,16 +73,17 @@ struct compare {
 };
 
 /* compare_disks.c */
-int compare_disks_parse(struct compare *c, struct error *err);   /* words → specs, memory sizes chosen */
-int compare_disks_look(struct compare *c, struct error *err);    /* inspect, guard, sizes; writes nothing */
-void compare_disks_show(const struct compare *c, FILE *out);     /* what is erased */
-int compare_files_make(struct compare *c, struct error *err);    /* in the directories that were given */
+int compare_disks_parse(struct compare *c, struct error *err); /* words → specs, memory sizes chosen */
+int compare_disks_look(struct compare *c, struct error *err);  /* inspect, guard, sizes; writes nothing */
+void compare_disks_show(const struct compare *c, FILE *out);   /* what is erased */
+int compare_files_make(struct compare *c, struct error *err);  /* in the directories that were given */
 void compare_files_remove(struct compare *c);
-int compare_disks_note(struct compare *c, struct disk *const *disks, unsigned count, struct error *err); /* → result.disks */
+int compare_disks_note(
+	struct compare *c, struct disk *const *disks, unsigned count, struct error *err); /* → result.disks */
 
 /* compare_run.c */
-int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_bytes, bool virtual, struct workload **ret_list,
-		       size_t *ret_count, char ret_scaled[200], struct error *err);
+int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_bytes, bool virtual,
+	struct workload **ret_list, size_t *ret_count, char ret_scaled[200], struct error *err);
 unsigned compare_phases(const struct compare *c);
 bool compare_on_real(const struct compare *c, const struct compare_layout *l);
 unsigned compare_disks_of(const struct compare *c, const char *layout); /* how many of the disks a layout uses */

@@ -23,7 +23,7 @@
 #define FILE_PREFIX "spindle-compare-"
 #define SECOND 1000000000ull
 
-/* --- words to specs ------------------------------------------------------------------------------------------------- */
+/* --- words to specs ----------------------------------------------------------------------------------------------- */
 
 static int parse_with(struct compare *c, uint64_t memory_bytes, struct error *err)
 {
@@ -56,7 +56,8 @@ int compare_disks_parse(struct compare *c, struct error *err)
 		return status;
 	c->disk_count = (unsigned)c->disks.specs.count;
 	if (c->disk_count > LAYOUT_DISKS_MAX)
-		return error_set(err, ERR_USAGE, "%u disks are given, an array has at most %d", c->disk_count, LAYOUT_DISKS_MAX);
+		return error_set(
+			err, ERR_USAGE, "%u disks are given, an array has at most %d", c->disk_count, LAYOUT_DISKS_MAX);
 	c->all_memory = c->all_modelled = true;
 	for (unsigned i = 0; i < c->disk_count; i++) {
 		c->all_memory &= c->disks.specs.items[i].path == NULL;
@@ -65,10 +66,11 @@ int compare_disks_parse(struct compare *c, struct error *err)
 	}
 	if (models * MEMORY_DISK_BYTES <= MEMORY_TOTAL_BYTES)
 		return 0;
-	return parse_with(c, max_of(round_down_u64(MEMORY_TOTAL_BYTES / models, MEMORY_STEP_BYTES), DISK_BYTES_MIN), err);
+	return parse_with(
+		c, max_of(round_down_u64(MEMORY_TOTAL_BYTES / models, MEMORY_STEP_BYTES), DISK_BYTES_MIN), err);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------------------------------- */
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t spec_bytes(const struct compare *c, size_t i)
 {
@@ -86,8 +88,8 @@ static void sizes_say(const struct compare *c, uint64_t smallest, uint64_t large
 	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 
 	if (smallest != largest)
-		cli_say("the disks differ in size, from %s to %s: of each the smallest one's share is used", size_format_decimal(smallest, a),
-			size_format_decimal(largest, b));
+		cli_say("the disks differ in size, from %s to %s: of each the smallest one's share is used",
+			size_format_decimal(smallest, a), size_format_decimal(largest, b));
 }
 
 static int span_choose(struct compare *c, struct error *err)
@@ -98,12 +100,13 @@ static int span_choose(struct compare *c, struct error *err)
 	uint64_t wanted = c->size_bytes ? c->size_bytes : c->all_modelled || c->all_memory ? modelled : SPAN_REAL_BYTES;
 
 	if (c->size_bytes && c->size_bytes > c->data_bytes)
-		return error_set(err, ERR_TOO_SMALL, "--size: %s of each disk are more than the %s that the smallest one offers",
-				 size_format_binary(c->size_bytes, size), size_format_binary(c->data_bytes, room));
+		return error_set(err, ERR_TOO_SMALL,
+			"--size: %s of each disk are more than the %s that the smallest one offers",
+			size_format_binary(c->size_bytes, size), size_format_binary(c->data_bytes, room));
 	c->span_bytes = round_down_u64(min_of(wanted, c->data_bytes), SPAN_STEP_BYTES);
 	if (c->span_bytes == 0)
 		return error_set(err, ERR_TOO_SMALL, "%s of each disk are too little: the tests write blocks of 16 MiB",
-				 size_format_binary(min_of(wanted, c->data_bytes), size));
+			size_format_binary(min_of(wanted, c->data_bytes), size));
 	return 0;
 }
 
@@ -127,7 +130,8 @@ static void lengths_choose(struct compare *c)
 
 int compare_disks_look(struct compare *c, struct error *err)
 {
-	const struct cli_disk_rules rules = {.memory_allowed = true, .directories_allowed = true, .least_bytes = DISK_BYTES_MIN};
+	const struct cli_disk_rules rules = {
+		.memory_allowed = true, .directories_allowed = true, .least_bytes = DISK_BYTES_MIN};
 	uint64_t largest = 0;
 	int status = cli_disks_inspect(&c->disks, &rules, err);
 
@@ -145,7 +149,7 @@ int compare_disks_look(struct compare *c, struct error *err)
 	sizes_say(c, c->disk_bytes, largest);
 	if (c->disk_bytes < DISK_BYTES_MIN)
 		return error_set(err, ERR_TOO_SMALL, "a disk of %llu bytes is too small: at least 32 MiB are needed",
-				 (unsigned long long)c->disk_bytes);
+			(unsigned long long)c->disk_bytes);
 	c->data_bytes = array_data_bytes(c->disk_bytes, c->chunk_bytes);
 	status = span_choose(c, err);
 	lengths_choose(c);
@@ -170,7 +174,7 @@ void compare_disks_show(const struct compare *c, FILE *out)
 	}
 }
 
-/* --- files in directories ---------------------------------------------------------------------------------------------- */
+/* --- files in directories ----------------------------------------------------------------------------------------- */
 
 static void boot_id(char text[64])
 {
@@ -185,7 +189,8 @@ static void boot_id(char text[64])
 
 /* A name of ours: PREFIX BOOT-ID "-" PID "-" INDEX ".disk". Only such files are removed, when the process that made them
  * is gone (another boot, or no such process) and nobody holds a lock on them. */
-#define LEFTOVER_TRIES 20 /* the kernel ends what a killed process had under way, and lets go of its locks, a little later */
+#define LEFTOVER_TRIES                                                                                                 \
+	20 /* the kernel ends what a killed process had under way, and lets go of its locks, a little later */
 #define LEFTOVER_TRY_NS 100000000ull
 
 static bool lock_is_free(int fd)
@@ -208,7 +213,8 @@ static bool is_leftover(int directory, const char *name, const char *boot)
 	int fd;
 	bool free_of_locks;
 
-	if (strncmp(name, FILE_PREFIX, strlen(FILE_PREFIX)) != 0 || strlen(name) < 12 || strcmp(name + strlen(name) - 5, ".disk") != 0)
+	if (strncmp(name, FILE_PREFIX, strlen(FILE_PREFIX)) != 0 || strlen(name) < 12 ||
+		strcmp(name + strlen(name) - 5, ".disk") != 0)
 		return false;
 	if (strncmp(rest, boot, boot_length) == 0 && rest[boot_length] == '-') {
 		long pid = strtol(rest + boot_length + 1, NULL, 10);
@@ -234,7 +240,8 @@ static void leftovers_remove(const char *path)
 		return;
 	boot_id(boot);
 	while ((entry = readdir(directory)) != NULL)
-		if (is_leftover(dirfd(directory), entry->d_name, boot) && unlinkat(dirfd(directory), entry->d_name, 0) == 0)
+		if (is_leftover(dirfd(directory), entry->d_name, boot) &&
+			unlinkat(dirfd(directory), entry->d_name, 0) == 0)
 			cli_say("%s/%s was left by an earlier run that was killed: removed", path, entry->d_name);
 	closedir(directory);
 }
@@ -251,16 +258,19 @@ static int room_check(const struct compare *c, size_t index, struct error *err)
 	if (statvfs(path, &facts) != 0 || stat(path, &mine) != 0)
 		return error_set(err, error_from_errno(errno), "%s: %s", path, strerror(errno));
 	for (size_t i = 0; i < c->disks.specs.count; i++)
-		if (c->disks.facts[i].is_directory && stat(c->disks.specs.items[i].path, &other) == 0 && other.st_dev == mine.st_dev) {
+		if (c->disks.facts[i].is_directory && stat(c->disks.specs.items[i].path, &other) == 0 &&
+			other.st_dev == mine.st_dev) {
 			need += spec_bytes(c, i);
 			if (i < index)
-				cli_say("%s and %s lie on one file system: they share a disk, so the figures will show it",
+				cli_say("%s and %s lie on one file system: they share a disk, so the figures will show "
+					"it",
 					c->disks.specs.items[i].path, path);
 		}
 	room = (uint64_t)facts.f_bavail * facts.f_frsize;
 	if (need > room / 20 * 19)
-		return error_set(err, ERR_REFUSED, "%s: %s are needed there, but only %s are free, of which 5 %% are left alone", path,
-				 size_format_binary(need, need_text), size_format_binary(room, free_text));
+		return error_set(err, ERR_REFUSED,
+			"%s: %s are needed there, but only %s are free, of which 5 %% are left alone", path,
+			size_format_binary(need, need_text), size_format_binary(room, free_text));
 	return 0;
 }
 
@@ -272,7 +282,8 @@ static int file_make(struct compare *c, size_t index, struct error *err)
 	int fd, failed;
 
 	boot_id(boot);
-	if (snprintf(f->path, sizeof(f->path), "%s/" FILE_PREFIX "%s-%ld-%zu.disk", spec->path, boot, (long)getpid(), index) >= (int)sizeof(f->path))
+	if (snprintf(f->path, sizeof(f->path), "%s/" FILE_PREFIX "%s-%ld-%zu.disk", spec->path, boot, (long)getpid(),
+		    index) >= (int)sizeof(f->path))
 		return error_set(err, ERR_USAGE, "the path %.60s… is too long", spec->path);
 	fd = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -346,7 +357,7 @@ void compare_files_remove(struct compare *c)
 	c->file_count = 0;
 }
 
-/* --- into the result ------------------------------------------------------------------------------------------------------ */
+/* --- into the result ---------------------------------------------------------------------------------------------- */
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%s", (from) ? (from) : "")
 
@@ -358,7 +369,10 @@ static void kind_note(const struct compare *c, unsigned index, struct result_dis
 	if (loop && !d->note[0])
 		COPY(d->note, d->model);
 	if (loop || !d->model[0])
-		COPY(d->model, loop ? "loop device" : !path ? "memory disk" : c->disks.facts[index].is_block_device ? "block device" : "file");
+		COPY(d->model, loop                                    ? "loop device"
+			       : !path                                 ? "memory disk"
+			       : c->disks.facts[index].is_block_device ? "block device"
+								       : "file");
 }
 
 /* When most disks are open for the first time; the disks of a later world are the same ones again. */

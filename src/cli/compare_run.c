@@ -9,17 +9,18 @@
 
 #define SECOND 1000000000ull
 #define VIRTUAL_RANDOM_NS (3 * SECOND) /* of a random read that goes by time */
-#define BUFFERED_RANDOM_NS (2 * SECOND) /* of a random write: the same on both clocks of memory disks, for what a buffer takes
+#define BUFFERED_RANDOM_NS                                                                                             \
+	(2 * SECOND)           /* of a random write: the same on both clocks of memory disks, for what a buffer takes
 					 * up at first weighs the more the shorter it is */
 #define VIRTUAL_OPERATIONS 64u /* at least, so that windows of a few 16 MiB blocks tell something … */
 #define VIRTUAL_ROUNDS 6u      /* … but over a small span not so often that caches tell more than disks */
 #define VIRTUAL_MINIMUM_NS (6 * SECOND / 10) /* modelled disks: under half a second is too short */
-#define VIRTUAL_LENGTHEN 64u                       /* a virtual phase of small blocks … */
-#define VIRTUAL_LENGTHEN_LARGE 8u                  /* … and one whose many bytes take real time to copy */
+#define VIRTUAL_LENGTHEN 64u                 /* a virtual phase of small blocks … */
+#define VIRTUAL_LENGTHEN_LARGE 8u            /* … and one whose many bytes take real time to copy */
 #define LARGE_BLOCK_BYTES (1ull << 20)
 #define SPAN_STEP_BYTES (16ull << 20)
 
-/* --- what is run ------------------------------------------------------------------------------------------------------- */
+/* --- what is run -------------------------------------------------------------------------------------------------- */
 
 unsigned compare_disks_of(const struct compare *c, const char *layout)
 {
@@ -31,8 +32,8 @@ bool compare_on_real(const struct compare *c, const struct compare_layout *l)
 	return c->clock_real && l->real_too;
 }
 
-static int classics_make(const struct compare *c, unsigned disks, uint64_t span_bytes, struct workload **ret_list, size_t *ret_count,
-			 struct error *err)
+static int classics_make(const struct compare *c, unsigned disks, uint64_t span_bytes, struct workload **ret_list,
+	size_t *ret_count, struct error *err)
 {
 	struct workload *list = calloc(COMPARE_TESTS_MAX, sizeof(*list));
 	size_t count = 0;
@@ -58,8 +59,8 @@ static int classics_make(const struct compare *c, unsigned disks, uint64_t span_
 	return 0;
 }
 
-int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_bytes, bool virtual, struct workload **ret_list,
-		       size_t *ret_count, char ret_scaled[200], struct error *err)
+int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_bytes, bool virtual,
+	struct workload **ret_list, size_t *ret_count, char ret_scaled[200], struct error *err)
 {
 	uint64_t least_ns = virtual ? VIRTUAL_MINIMUM_NS : c->phase_ns;
 	int status;
@@ -78,14 +79,17 @@ int compare_tests_make(const struct compare *c, unsigned disks, uint64_t span_by
 				w->duration_ns = BUFFERED_RANDOM_NS;
 		}
 		if (virtual && w->total_bytes && !c->preset)
-			w->total_bytes = max_of(w->total_bytes, min_of(VIRTUAL_OPERATIONS * w->block_bytes, VIRTUAL_ROUNDS * span_bytes));
+			w->total_bytes = max_of(w->total_bytes,
+				min_of(VIRTUAL_OPERATIONS * w->block_bytes, VIRTUAL_ROUNDS * span_bytes));
 		if (w->duration_ns)
 			w->duration_ns = max_of(w->duration_ns, least_ns);
 		if (virtual || !c->preset) {
 			w->repeats_min = virtual ? 1 : c->repeats_min;
 			w->repeats_max = virtual ? 1 : c->repeats_max;
 		}
-		w->lengthen_max = !virtual ? 1 : w->block_bytes < LARGE_BLOCK_BYTES ? VIRTUAL_LENGTHEN : VIRTUAL_LENGTHEN_LARGE;
+		w->lengthen_max = !virtual                             ? 1
+				  : w->block_bytes < LARGE_BLOCK_BYTES ? VIRTUAL_LENGTHEN
+								       : VIRTUAL_LENGTHEN_LARGE;
 	}
 	return status;
 }
@@ -96,7 +100,8 @@ static size_t tests_count(const struct compare *c)
 	char scaled[200];
 	size_t count = 0;
 
-	if (compare_tests_make(c, c->disk_count, c->span_bytes * c->disk_count, false, &list, &count, scaled, NULL) == 0)
+	if (compare_tests_make(c, c->disk_count, c->span_bytes * c->disk_count, false, &list, &count, scaled, NULL) ==
+		0)
 		free(list);
 	return count;
 }
@@ -150,19 +155,21 @@ uint64_t compare_estimate_ns(const struct compare *c)
 	return ns;
 }
 
-/* --- limits -------------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
-static const struct bench_limit no_limit = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
+static const struct bench_limit no_limit = {
+	.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 
 static bool same_pattern(const struct workload *a, const struct workload *b)
 {
 	return a->random == b->random && a->read_percent == b->read_percent && a->block_bytes == b->block_bytes &&
-	       a->depth == b->depth && a->jobs == b->jobs && a->total_bytes == b->total_bytes && a->duration_ns == b->duration_ns &&
-	       a->flush_every_bytes == b->flush_every_bytes && a->read_then_write == b->read_then_write;
+	       a->depth == b->depth && a->jobs == b->jobs && a->total_bytes == b->total_bytes &&
+	       a->duration_ns == b->duration_ns && a->flush_every_bytes == b->flush_every_bytes &&
+	       a->read_then_write == b->read_then_write;
 }
 
-static int limit_measure(struct compare *c, struct disk *const *disks, unsigned count, struct workload *w, struct bench_limit *ret,
-			 struct error *err)
+static int limit_measure(struct compare *c, struct disk *const *disks, unsigned count, struct workload *w,
+	struct bench_limit *ret, struct error *err)
 {
 	struct error reason = ERROR_INIT;
 	int status;
@@ -180,7 +187,8 @@ static int limit_measure(struct compare *c, struct disk *const *disks, unsigned 
 	return 0;
 }
 
-static void stream_note(struct compare_limits_of *l, const struct workload *w, const struct bench_limit *limit, unsigned count)
+static void stream_note(
+	struct compare_limits_of *l, const struct workload *w, const struct bench_limit *limit, unsigned count)
 {
 	if (w->random || !isfinite(limit->mb_per_s))
 		return;
@@ -192,7 +200,8 @@ static void stream_note(struct compare_limits_of *l, const struct workload *w, c
 
 /* Tests with one pattern have one limit. The first pattern is measured again where it comes again, and the second figure
  * counts for both: in the first, memory and file blocks are touched for the first time. */
-static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual, struct compare_limits_of *ret, struct error *err)
+static int limits_measure(struct compare *c, struct disk *const *disks, unsigned count, bool virtual,
+	struct compare_limits_of *ret, struct error *err)
 {
 	struct workload *list;
 	char scaled[200];
@@ -234,7 +243,8 @@ static double record_rate(double width, double block_mb, double one, double stre
 }
 
 /* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
-static double model_of(const struct layout *l, const struct workload *w, const struct compare_limits_of *limits, size_t index, unsigned disks)
+static double model_of(const struct layout *l, const struct workload *w, const struct compare_limits_of *limits,
+	size_t index, unsigned disks)
 {
 	const struct bench_limit *limit = &limits->of[index];
 	double one = limit->mb_per_s / disks, slow = 1, read, write;
@@ -267,8 +277,8 @@ static double model_of(const struct layout *l, const struct workload *w, const s
  * limit for writes of every kind. It reads parity's disks too: a stream passes parity by a seek, and a mirror's copies
  * serve in turns. A large record at a random place is cut over the data columns.
  */
-static void pool_limit(const struct bench_pool_shape *shape, const struct workload *w, const struct compare_limits_of *limits,
-	unsigned disks, struct bench_limit *limit)
+static void pool_limit(const struct bench_pool_shape *shape, const struct workload *w,
+	const struct compare_limits_of *limits, unsigned disks, struct bench_limit *limit)
 {
 	double one = limit->mb_per_s / disks, in_order = limits->stream_write;
 
@@ -282,13 +292,13 @@ static void pool_limit(const struct bench_pool_shape *shape, const struct worklo
 	else if (w->read_percent == 0)
 		limit->model_mb_per_s = one * disks * shape->data_share;
 	else if (w->random && w->block_bytes >= SPAN_STEP_BYTES)
-		limit->model_mb_per_s = record_rate(shape->is_mirror ? disks : disks * shape->data_share, (double)w->block_bytes / 1e6,
-			one, limits->stream_read);
+		limit->model_mb_per_s = record_rate(shape->is_mirror ? disks : disks * shape->data_share,
+			(double)w->block_bytes / 1e6, one, limits->stream_read);
 	else
 		limit->model_mb_per_s = one * disks;
 }
 
-/* --- one layout ------------------------------------------------------------------------------------------------------------ */
+/* --- one layout --------------------------------------------------------------------------------------------------- */
 
 struct layout_run {
 	struct compare *c;
@@ -300,7 +310,7 @@ struct layout_run {
 	const struct compare_limits_of *limits;
 	const char *limits_note; /* for the cells; NULL or empty: none */
 	/* found */
-	struct layout nominal; /* on disks of nominal size: what a buyer of such disks would get */
+	struct layout nominal;         /* on disks of nominal size: what a buyer of such disks would get */
 	struct bench_pool_shape shape; /* of a pool, and what it offers on such disks */
 	uint64_t pool_bytes;
 	double create_s;
@@ -327,7 +337,8 @@ static int nominal_make(struct layout_run *run, struct disk *const *disks, struc
 
 	for (unsigned i = 0; i < run->disk_count; i++)
 		bytes[i] = array_data_bytes(disk_traits(disks[i])->nominal_bytes, run->c->chunk_bytes);
-	return layout_init(&run->nominal, run->name, run->disk_count, bytes, run->c->chunk_bytes, LAYOUT_LEFT_SYMMETRIC, err);
+	return layout_init(
+		&run->nominal, run->name, run->disk_count, bytes, run->c->chunk_bytes, LAYOUT_LEFT_SYMMETRIC, err);
 }
 
 static void key_set(const struct layout_run *run, const struct workload *w, struct cell *cell)
@@ -357,7 +368,8 @@ static void facts_set(const struct layout_run *run, struct cell *cell)
 {
 	snprintf(cell->clock, sizeof(cell->clock), "%s", run->clock);
 	cell->usable_bytes = run->layout->is_pool ? run->pool_bytes : layout_capacity_bytes(&run->nominal);
-	cell->failures_survived = run->layout->is_pool ? run->shape.failures_survived : layout_failures_survived(&run->nominal);
+	cell->failures_survived =
+		run->layout->is_pool ? run->shape.failures_survived : layout_failures_survived(&run->nominal);
 	cell->create_s = run->create_s;
 	cell->ready_s = isfinite(run->create_s) ? 0 : NAN; /* rows begin as never written: nothing is initialised */
 }
@@ -372,7 +384,8 @@ static void option_note(struct cell *cell, const char *text)
 	snprintf(cell->options, sizeof(cell->options), "%.100s%s%.90s", before, *before ? "; " : "", text);
 }
 
-static int cell_run(struct layout_run *run, struct target *target, const struct workload *w, size_t index, const char *scaled, struct error *err)
+static int cell_run(struct layout_run *run, struct target *target, const struct workload *w, size_t index,
+	const char *scaled, struct error *err)
 {
 	struct compare *c = run->c;
 	const struct bench_progress progress = {cli_progress_say, &c->progress};
@@ -418,7 +431,8 @@ static int cells_fail(struct layout_run *run, const char *reason, struct error *
 	struct workload *list;
 	char scaled[200];
 	size_t count;
-	int status = compare_tests_make(run->c, run->disk_count, run->c->span_bytes * run->disk_count, run->virtual, &list, &count, scaled, err);
+	int status = compare_tests_make(run->c, run->disk_count, run->c->span_bytes * run->disk_count, run->virtual,
+		&list, &count, scaled, err);
 
 	for (size_t i = run->next_test; status == 0 && i < count; i++) {
 		struct cell cell;
@@ -454,7 +468,8 @@ static int tests_run(struct layout_run *run, struct target *target, struct error
 	struct workload *list;
 	char scaled[200];
 	size_t count;
-	int status = compare_tests_make(run->c, run->disk_count, logical_span(run->c, target), run->virtual, &list, &count, scaled, err);
+	int status = compare_tests_make(
+		run->c, run->disk_count, logical_span(run->c, target), run->virtual, &list, &count, scaled, err);
 
 	if (status != 0)
 		return status;
@@ -570,12 +585,12 @@ static int run_layout(struct layout_run *run, struct disk *const *disks, struct 
 	return status == 0 ? 0 : cells_fail(run, reason.text, err);
 }
 
-/* --- virtual clock ------------------------------------------------------------------------------------------------------------ */
+/* --- virtual clock ------------------------------------------------------------------------------------------------ */
 
 struct world {
 	struct compare *c;
 	unsigned disk_count;
-	struct layout_run *run;      /* either a layout … */
+	struct layout_run *run;           /* either a layout … */
 	struct compare_limits_of *limits; /* … or the limits */
 	struct error *err;
 };
@@ -593,7 +608,8 @@ static int world_run(void *arg)
 	if (status == 0)
 		status = compare_disks_note(w->c, disks, open, w->err);
 	if (status == 0)
-		status = w->run ? run_layout(w->run, disks, w->err) : limits_measure(w->c, disks, open, true, w->limits, w->err);
+		status = w->run ? run_layout(w->run, disks, w->err)
+				: limits_measure(w->c, disks, open, true, w->limits, w->err);
 	while (open > 0)
 		disk_close(disks[--open]);
 	return status;
@@ -672,7 +688,8 @@ static int layout_simulate(struct compare *c, void *limits, unsigned layout, str
 
 	if (status == ERR_INTERRUPTED)
 		return error_set(err, status, "%s", reason.text[0] ? reason.text : "interrupted");
-	return status != 0 && reason.code ? cells_fail(&run, reason.text, err) : 0; /* a deadlock, for one: the other layouts go on */
+	return status != 0 && reason.code ? cells_fail(&run, reason.text, err)
+					  : 0; /* a deadlock, for one: the other layouts go on */
 }
 
 static int layout_died(struct compare *c, void *limits, unsigned layout, const char *reason, struct error *err)
@@ -694,7 +711,7 @@ int compare_run_virtual(struct compare *c, struct compare_limits *limits, struct
 	return status == 0 ? compare_worlds_run(c, &worlds, err) : status;
 }
 
-/* --- real clock ------------------------------------------------------------------------------------------------------------------ */
+/* --- real clock --------------------------------------------------------------------------------------------------- */
 
 static const char *background_of(const struct compare *c)
 {
@@ -734,8 +751,8 @@ static int survey_disks(struct compare *c, struct error *err)
 			cli_say("%s is slow: %.1f MB/s alone", to->name, from->outer_mb_per_s);
 	}
 	if (survey.bus_bound)
-		cli_say("the disks share a limit: %.0f MB/s all together, %.0f MB/s one by one", survey.sum_together_mb_per_s,
-			survey.sum_alone_mb_per_s);
+		cli_say("the disks share a limit: %.0f MB/s all together, %.0f MB/s one by one",
+			survey.sum_together_mb_per_s, survey.sum_alone_mb_per_s);
 	survey_release(&survey);
 	return 0;
 }
@@ -756,8 +773,14 @@ int compare_run_real(struct compare *c, struct compare_limits *limits, struct er
 	for (unsigned i = 0; status == 0 && i < c->layout_count; i++) {
 		unsigned disks = compare_disks_of(c, c->layouts[i].name);
 		struct compare_limits_of *of = disks == c->disk_count ? &limits->all : &limits->one;
-		struct layout_run run = {.c = c, .layout = &c->layouts[i], .name = c->layouts[i].name, .clock = "real", .disk_count = disks, .limits = of,
-					 .limits_note = taken ? "limit from the virtual clock" : "", .fresh_disks = taken && fresh};
+		struct layout_run run = {.c = c,
+			.layout = &c->layouts[i],
+			.name = c->layouts[i].name,
+			.clock = "real",
+			.disk_count = disks,
+			.limits = of,
+			.limits_note = taken ? "limit from the virtual clock" : "",
+			.fresh_disks = taken && fresh};
 
 		if (!compare_on_real(c, &c->layouts[i]))
 			continue;

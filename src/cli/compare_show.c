@@ -77,10 +77,10 @@ int compare_show(const struct compare *c, struct error *err)
 	return status;
 }
 
-/* --- the run's directory ------------------------------------------------------------------------------------------------ */
+/* --- the run's directory ------------------------------------------------------------------------------------------ */
 
-static int file_save(const struct compare *c, const char *name, int (*print)(const struct compare *c, FILE *out, struct error *err),
-		     struct error *err)
+static int file_save(const struct compare *c, const char *name,
+	int (*print)(const struct compare *c, FILE *out, struct error *err), struct error *err)
 {
 	char path[CLI_PATH_BYTES + 32], *text = NULL;
 	size_t bytes = 0;
@@ -116,10 +116,12 @@ int compare_save(struct compare *c, struct error *err)
 
 	if (c->out_dir) {
 		if (strlen(c->out_dir) >= sizeof(c->run_dir))
-			return error_set(err, ERR_USAGE, "the path of --out is longer than %d bytes", CLI_PATH_BYTES - 1);
+			return error_set(
+				err, ERR_USAGE, "the path of --out is longer than %d bytes", CLI_PATH_BYTES - 1);
 		snprintf(c->run_dir, sizeof(c->run_dir), "%s", c->out_dir);
 		if (mkdir(c->run_dir, 0755) != 0 && errno != EEXIST) {
-			status = error_set(err, error_from_errno(errno), "cannot make the directory %s: %s", c->run_dir, strerror(errno));
+			status = error_set(err, error_from_errno(errno), "cannot make the directory %s: %s", c->run_dir,
+				strerror(errno));
 			c->run_dir[0] = 0;
 		}
 	} else {
@@ -139,7 +141,7 @@ int compare_save(struct compare *c, struct error *err)
 	return status;
 }
 
-/* --- a dry run -------------------------------------------------------------------------------------------------------------- */
+/* --- a dry run ---------------------------------------------------------------------------------------------------- */
 
 static void clock_plan(const struct compare *c, bool virtual, FILE *out)
 {
@@ -147,14 +149,16 @@ static void clock_plan(const struct compare *c, bool virtual, FILE *out)
 	size_t count = 0;
 	char scaled[200];
 
-	if (compare_tests_make(c, c->disk_count, c->span_bytes * c->disk_count, virtual, &list, &count, scaled, NULL) != 0)
+	if (compare_tests_make(c, c->disk_count, c->span_bytes * c->disk_count, virtual, &list, &count, scaled, NULL) !=
+		0)
 		return;
 	fprintf(out, "On the %s clock:\n", virtual ? "virtual" : "real");
 	fprintf(out, "  measure the limit of each test on all disks side by side\n");
 	for (unsigned i = 0; i < c->layout_count; i++) {
 		if (!virtual && !compare_on_real(c, &c->layouts[i]))
 			continue;
-		fprintf(out, "  make %s%s of %u disk%s, then run:", c->layouts[i].is_pool ? "the pool " : "", c->layouts[i].name, compare_disks_of(c, c->layouts[i].name),
+		fprintf(out, "  make %s%s of %u disk%s, then run:", c->layouts[i].is_pool ? "the pool " : "",
+			c->layouts[i].name, compare_disks_of(c, c->layouts[i].name),
 			compare_disks_of(c, c->layouts[i].name) == 1 ? "" : "s");
 		for (size_t k = 0; k < count; k++)
 			fprintf(out, "%s %s", k ? "," : "", list[k].test);
@@ -173,7 +177,8 @@ void compare_plan_print(const struct compare *c, FILE *out)
 			fprintf(out, "  %s\n", c->disks.specs.items[i].text);
 	}
 	compare_disks_show(c, out);
-	fprintf(out, "Of each disk %s (%s) are used.\n", size_format_binary(c->span_bytes, span), size_format_decimal(c->span_bytes, span_decimal));
+	fprintf(out, "Of each disk %s (%s) are used.\n", size_format_binary(c->span_bytes, span),
+		size_format_decimal(c->span_bytes, span_decimal));
 	for (size_t i = 0; i < c->result.skip_count; i++)
 		fprintf(out, "Left out: %s: %s\n", c->result.skips[i].layout, c->result.skips[i].reason);
 	if (c->clock_virtual)

@@ -36,15 +36,14 @@ static int add_given(const struct known_kind *kind, struct disk_specs *specs, co
 		struct stat s;
 		bool is_directory = stat(words[i], &s) == 0 && S_ISDIR(s.st_mode);
 		size_t before = specs->count;
-		int code =
-			is_directory ? add_directory(specs, words[i], err) : disk_specs_add(specs, words[i], err);
+		int code = is_directory ? add_directory(specs, words[i], err) : disk_specs_add(specs, words[i], err);
 
 		for (size_t k = before; !code && !is_directory && k < specs->count; k++) {
 			const char *path = specs->items[k].path;
 
 			if (!path)
-				code = error_set(
-					err, ERR_USAGE, "%s: a memory disk holds no %s", specs->items[k].text, kind->noun);
+				code = error_set(err, ERR_USAGE, "%s: a memory disk holds no %s", specs->items[k].text,
+					kind->noun);
 			else if (stat(path, &s) != 0)
 				code = error_set(err, ERR_NOT_FOUND, "%s: there is no such file or device", path);
 		}

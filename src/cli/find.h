@@ -11,7 +11,8 @@ struct known_kind {
 extern const struct known_kind known_arrays, known_pools;
 
 /* The DISK words of a known array or pool; ERR_NOT_FOUND when it is not known. The caller frees them. */
-int known_read(const struct known_kind *kind, const char *name, char ***ret_words, size_t *ret_count, struct error *err);
+int known_read(
+	const struct known_kind *kind, const char *name, char ***ret_words, size_t *ret_count, struct error *err);
 /* The word of each spec, made absolute. */
 int known_write(const struct known_kind *kind, const char *name, const struct disk_specs *specs, struct error *err);
 void known_forget(const struct known_kind *kind, const char *name);

@@ -7,8 +7,8 @@
 
 const struct known_kind known_arrays = {"arrays", "array"}, known_pools = {"pools", "pool"};
 
-static int hint_path(const struct known_kind *kind, const char *name, bool make, char path[CLI_PATH_BYTES],
-	struct error *err)
+static int hint_path(
+	const struct known_kind *kind, const char *name, bool make, char path[CLI_PATH_BYTES], struct error *err)
 {
 	char folder[CLI_PATH_BYTES];
 	int code = cli_state_dir(kind->folder, make, folder, err);

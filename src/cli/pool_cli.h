@@ -19,8 +19,8 @@ struct pool_use {
 	/* results */
 	struct cli_disks disks;
 	struct pool *pool;
-	bool is_held;   /* the pool belongs to `hold`, in this process: not ours to close */
-	bool is_sent;   /* the command ran in the process that holds the pool ... */
+	bool is_held;    /* the pool belongs to `hold`, in this process: not ours to close */
+	bool is_sent;    /* the command ran in the process that holds the pool ... */
 	int sent_status; /* ... and ended so */
 };
 /* The pool's name is what stands before the first / or @ of the path. */
@@ -61,7 +61,8 @@ struct pool_table {
 	size_t row_count, row_room;
 };
 int pool_table_row(struct pool_table *t, struct error *err); /* begins a row of empty cells */
-void pool_table_set(struct pool_table *t, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void pool_table_set(struct pool_table *t, unsigned column, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 int pool_table_print(struct pool_table *t, struct error *err);
 void pool_table_release(struct pool_table *t);
 /* "1.50T" as zfs prints sizes (binary, one letter), or the number with -p. */

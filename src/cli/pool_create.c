@@ -59,9 +59,9 @@ static int vdev_begin(struct request *r, const char *word, struct pool_vdev *ret
 	static const struct {
 		const char *name, *kind;
 		unsigned parity;
-	} kinds[] = {{"mirror", "mirror", 0}, {"parity", "parity1", 1}, {"parity1", "parity1", 1}, {"parity2", "parity2", 2},
-		{"parity3", "parity3", 3}, {"raidz", "parity1", 1}, {"raidz1", "parity1", 1}, {"raidz2", "parity2", 2},
-		{"raidz3", "parity3", 3}};
+	} kinds[] = {{"mirror", "mirror", 0}, {"parity", "parity1", 1}, {"parity1", "parity1", 1},
+		{"parity2", "parity2", 2}, {"parity3", "parity3", 3}, {"raidz", "parity1", 1}, {"raidz1", "parity1", 1},
+		{"raidz2", "parity2", 2}, {"raidz3", "parity3", 3}};
 	size_t length = strcspn(word, ":");
 
 	for (size_t i = 0; i < array_count(kinds); i++) {
@@ -70,11 +70,13 @@ static int vdev_begin(struct request *r, const char *word, struct pool_vdev *ret
 		if (strlen(kinds[i].name) != length || strncmp(word, kinds[i].name, length) != 0)
 			continue;
 		if (word[length] == ':' && i == 0)
-			return error_set(err, ERR_USAGE, "%s: a mirror has no width, all of its disks hold the same", word);
+			return error_set(
+				err, ERR_USAGE, "%s: a mirror has no width, all of its disks hold the same", word);
 		if (word[length] == ':' &&
 			number_parse("the width of a stripe", word + length + 1, kinds[i].parity + 1, 32, &width, err))
 			return err->code;
-		*ret = (struct pool_vdev){.parity = kinds[i].parity, .width = (unsigned)width,
+		*ret = (struct pool_vdev){.parity = kinds[i].parity,
+			.width = (unsigned)width,
 			.first = (unsigned)r->use.disks.specs.count};
 		snprintf(ret->kind, sizeof(ret->kind), "%s", kinds[i].kind);
 		return 1;
@@ -129,12 +131,14 @@ static int finish_groups(struct request *r, struct error *err)
 				return error_set(err, ERR_USAGE, "a pool has at most %zu groups", array_count(done));
 			done[count] = *v;
 			if (plain)
-				done[count] = (struct pool_vdev){.kind = "disk", .width = 1, .first = v->first + k, .count = 1};
+				done[count] = (struct pool_vdev){
+					.kind = "disk", .width = 1, .first = v->first + k, .count = 1};
 			else if (strcmp(v->kind, "mirror") == 0) {
 				done[count].parity = v->count - 1;
 				done[count].width = v->count;
 				if (v->count < 2)
-					return error_set(err, ERR_USAGE, "a mirror needs at least 2 disks, not %u", v->count);
+					return error_set(
+						err, ERR_USAGE, "a mirror needs at least 2 disks, not %u", v->count);
 			}
 			count++;
 		}
@@ -187,7 +191,8 @@ static int take_words(struct request *r, int argc, char **argv, struct error *er
 			if (!r->path)
 				r->path = value;
 			else if (strchr(r->path, '/'))
-				code = error_set(err, ERR_USAGE, "%s is a dataset and takes no disks, but '%s' was given", r->path, value);
+				code = error_set(err, ERR_USAGE,
+					"%s is a dataset and takes no disks, but '%s' was given", r->path, value);
 			else
 				code = take_group_word(r, value, err);
 		}
@@ -210,7 +215,7 @@ static void say_plan(const struct request *r, const struct pool_plan *plan, cons
 	cli_say("%s %s: %zu disk%s in %u group%s, %s (%s) usable, %s", r->path, done, r->use.disks.specs.count,
 		r->use.disks.specs.count == 1 ? "" : "s", r->vdev_count, r->vdev_count == 1 ? "" : "s",
 		size_format_decimal(plan->usable_bytes, decimal), size_format_binary(plan->usable_bytes, usable),
-		plan->failures_survived == 0 ? "no disk may fail"
+		plan->failures_survived == 0   ? "no disk may fail"
 		: plan->failures_survived == 1 ? "any one disk may fail"
 		: plan->failures_survived == 2 ? "any 2 disks may fail"
 					       : "any 3 disks or more may fail");
@@ -232,7 +237,8 @@ static int set_properties(struct pool *p, const struct request *r, struct error 
 		const char *equals = strchr(r->properties[i], '=');
 		char name[64];
 
-		snprintf(name, sizeof(name), "%.*s", (int)min_of(equals - r->properties[i], (ptrdiff_t)63), r->properties[i]);
+		snprintf(name, sizeof(name), "%.*s", (int)min_of(equals - r->properties[i], (ptrdiff_t)63),
+			r->properties[i]);
 		code = pool_property_set(p, r->path, name, equals + 1, err);
 	}
 	return code;
@@ -270,7 +276,8 @@ static int create_pool(struct request *r, struct error *err)
 	if (!code && known_read(&known_pools, r->path, &words, &count, NULL) == 0) {
 		words_free(words, count);
 		if (!r->force)
-			code = error_set(err, ERR_EXISTS, "a pool named %s is known already; export or destroy it, or take another name",
+			code = error_set(err, ERR_EXISTS,
+				"a pool named %s is known already; export or destroy it, or take another name",
 				r->path);
 	}
 	code = code ? code : cli_disks_guard(&r->use.disks, &r->destroy, err);
@@ -302,11 +309,10 @@ static int create_dataset(struct request *r, struct error *err)
 	code = pool_use_open(&r->use, err);
 	if (code)
 		return code;
-	code = r->has_volume
-		       ? pool_volume_create(r->use.pool, r->path, r->volume_bytes,
-				 r->record_bytes <= UINT32_MAX ? (uint32_t)r->record_bytes : UINT32_MAX, r->sparse,
-				 r->property_count ? r->properties : NULL, err)
-		       : pool_dataset_create(r->use.pool, r->path, r->property_count ? r->properties : NULL, err);
+	code = r->has_volume ? pool_volume_create(r->use.pool, r->path, r->volume_bytes,
+				       r->record_bytes <= UINT32_MAX ? (uint32_t)r->record_bytes : UINT32_MAX,
+				       r->sparse, r->property_count ? r->properties : NULL, err)
+			     : pool_dataset_create(r->use.pool, r->path, r->property_count ? r->properties : NULL, err);
 	return code ? code : pool_history_add(r->use.pool, cli_command_line(), err);
 }
 
@@ -351,7 +357,8 @@ static int destroy_pool(struct pool_use *u, bool force, struct error *err)
 		code = cli_confirm(question, u->name, err);
 		if (code == ERR_USAGE) {
 			error_clear(err);
-			code = error_set(err, ERR_USAGE, "destroying the pool %s needs -f where there is no terminal to ask on", u->name);
+			code = error_set(err, ERR_USAGE,
+				"destroying the pool %s needs -f where there is no terminal to ask on", u->name);
 		}
 	}
 	if (!code) {

@@ -60,8 +60,10 @@ static int take_words(struct transfer *t, int argc, char **argv, struct error *e
 		else
 			code = pool_use_path(&t->use, t->path = value, err);
 	}
-	if (!code && (!t->what || (strcmp(t->what, "read") != 0 && strcmp(t->what, "write") != 0 && strcmp(t->what, "discard") != 0)))
-		code = error_set(err, ERR_USAGE, "volume does read, write and discard, not '%s'", t->what ? t->what : "nothing");
+	if (!code && (!t->what || (strcmp(t->what, "read") != 0 && strcmp(t->what, "write") != 0 &&
+					  strcmp(t->what, "discard") != 0)))
+		code = error_set(
+			err, ERR_USAGE, "volume does read, write and discard, not '%s'", t->what ? t->what : "nothing");
 	if (!code && !t->path)
 		code = error_set(err, ERR_USAGE, "volume %s needs a name: POOL/VOLUME", t->what);
 	if (!code && strchr(t->path, '@') && strcmp(t->what, "read") != 0)
@@ -74,8 +76,9 @@ static int check_range(struct transfer *t, struct error *err)
 	uint64_t size_bytes = volume_size_bytes(t->volume);
 
 	if (t->offset_bytes > size_bytes || (t->length_given && t->length_bytes > size_bytes - t->offset_bytes))
-		return error_set(err, ERR_USAGE, "%s has %llu bytes; offset %llu and length %llu go past its end", t->path,
-			(unsigned long long)size_bytes, (unsigned long long)t->offset_bytes, (unsigned long long)t->length_bytes);
+		return error_set(err, ERR_USAGE, "%s has %llu bytes; offset %llu and length %llu go past its end",
+			t->path, (unsigned long long)size_bytes, (unsigned long long)t->offset_bytes,
+			(unsigned long long)t->length_bytes);
 	if (!t->length_given)
 		t->length_bytes = size_bytes - t->offset_bytes;
 	if (posix_memalign((void **)&t->buffer, DISK_BUFFER_ALIGN, COPY_BYTES) != 0)
@@ -99,7 +102,8 @@ static int copy_out(struct transfer *t, struct error *err)
 			return code;
 		done += want;
 		if (!goes_on(t, done))
-			return error_set(err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
+			return error_set(
+				err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
 	}
 	return 0;
 }
@@ -115,14 +119,16 @@ static int copy_in(struct transfer *t, struct error *err)
 			code = volume_write(t->volume, t->offset_bytes + done, t->buffer, got, err);
 		done += code ? 0 : got;
 		if (!code && !goes_on(t, done))
-			code = error_set(err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
+			code = error_set(
+				err, ERR_INTERRUPTED, "interrupted after %llu bytes", (unsigned long long)done);
 	}
 	if (!code && got && !t->length_given) {
 		uint8_t more;
 
 		code = stream_take(&more, 1, &got, err);
 		if (!code && got)
-			code = error_set(err, ERR_SPACE, "standard input holds more than fits: the volume ends after %llu bytes of it",
+			code = error_set(err, ERR_SPACE,
+				"standard input holds more than fits: the volume ends after %llu bytes of it",
 				(unsigned long long)done);
 	}
 	if (!code && t->length_given && done < t->length_bytes)
@@ -224,17 +230,19 @@ int command_check(int argc, char **argv)
 		code = error_set(&err, ERR_BUSY, "%s is in use; check works on a pool that is not", u->name);
 	code = code ? code : pool_check(u->pool, data, finding, list, &result, &err);
 	if (!code && list)
-		code = cli_json_print(json_pack("{si ss sI sI sI sI sO}", "schema", 1, "pool", u->name, "nodes", (json_int_t)result.nodes,
-						"records", (json_int_t)result.records, "runs", (json_int_t)result.runs, "columns_verified",
-						(json_int_t)result.columns_verified, "findings", list),
+		code = cli_json_print(json_pack("{si ss sI sI sI sI sO}", "schema", 1, "pool", u->name, "nodes",
+					      (json_int_t)result.nodes, "records", (json_int_t)result.records, "runs",
+					      (json_int_t)result.runs, "columns_verified",
+					      (json_int_t)result.columns_verified, "findings", list),
 			&err);
 	else if (!code)
 		printf("%s: %llu tree nodes, %llu records, %llu runs, %llu columns verified: %s\n", u->name,
-			(unsigned long long)result.nodes, (unsigned long long)result.records, (unsigned long long)result.runs,
-			(unsigned long long)result.columns_verified, result.findings ? "NOT CLEAN" : "clean");
+			(unsigned long long)result.nodes, (unsigned long long)result.records,
+			(unsigned long long)result.runs, (unsigned long long)result.columns_verified,
+			result.findings ? "NOT CLEAN" : "clean");
 	if (!code && result.findings)
-		code = error_set(&err, ERR_CORRUPT, "%s: check found %llu thing%s wrong", u->name, (unsigned long long)result.findings,
-			result.findings == 1 ? "" : "s");
+		code = error_set(&err, ERR_CORRUPT, "%s: check found %llu thing%s wrong", u->name,
+			(unsigned long long)result.findings, result.findings == 1 ? "" : "s");
 	json_decref(list);
 	return pool_use_end(u, code, &err);
 }
@@ -274,7 +282,8 @@ int command_dump(int argc, char **argv)
 			code = disk_specs_add(&disks.specs, value, &err);
 	}
 	if (!code && !disks.specs.count)
-		code = error_set(&err, ERR_USAGE, "dump needs what to print and disks: spindle dump %s", dump_help.usage);
+		code = error_set(
+			&err, ERR_USAGE, "dump needs what to print and disks: spindle dump %s", dump_help.usage);
 	code = code ? code : cli_disks_inspect(&disks, &rules, &err);
 	code = code ? code : cli_disks_open(&disks, &o, &err);
 	code = code ? code : pool_dump(disks.disks, (unsigned)disks.count, what, dump_line, NULL, &err);

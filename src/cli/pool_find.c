@@ -60,8 +60,9 @@ static int take_members(struct pool_use *u, struct error *err)
 			(strcmp(facts.name, u->name) != 0 && strcmp(facts.id, u->name) != 0))
 			continue;
 		if (id[0] && strcmp(id, facts.id) != 0)
-			code = error_set(err, ERR_USAGE, "the disks hold two pools named %s, with the ids %s and %s: give the id",
-				u->name, id, facts.id);
+			code = error_set(err, ERR_USAGE,
+				"the disks hold two pools named %s, with the ids %s and %s: give the id", u->name, id,
+				facts.id);
 		memcpy(id, facts.id, sizeof(id));
 		if (!code && !find_is_there_already(&u->disks.specs, all.items[i].path))
 			code = disk_specs_add(&u->disks.specs, all.items[i].text, err);

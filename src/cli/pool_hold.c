@@ -52,7 +52,8 @@ static int socket_path(const char *name, bool make, struct sockaddr_un *ret, str
 	if (code)
 		return code;
 	if (make && mkdir(folder, 0700) != 0 && errno != EEXIST)
-		return error_set(err, error_from_errno(errno), "cannot make the directory %s: %s", folder, strerror(errno));
+		return error_set(
+			err, error_from_errno(errno), "cannot make the directory %s: %s", folder, strerror(errno));
 	if (snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", folder, name) >= (int)sizeof(ret->sun_path))
 		return error_set(err, ERR_USAGE, "the path of the socket, %.80s…, is too long", folder);
 	return 0;
@@ -86,8 +87,10 @@ static bool send_streams(int fd, uint32_t words)
 	} control = {{0}};
 	uint8_t head[4];
 	struct iovec iov = {head, sizeof(head)};
-	struct msghdr message = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
 	put_le32(head, words);
@@ -178,8 +181,10 @@ static bool receive_streams(int fd, uint32_t *ret_words, int streams[3])
 	} control = {{0}};
 	uint8_t head[4];
 	struct iovec iov = {head, sizeof(head)};
-	struct msghdr message = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c;
 	bool good = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) == (ssize_t)sizeof(head);
 

@@ -34,18 +34,20 @@ static int list(const struct pool_use *u, bool as_json, struct error *err)
 		const char *owner = f->exported ? "exported" : f->owned_here ? "in use here" : f->host_name;
 
 		if (json)
-			json_array_append_new(json, json_pack("{ss ss si si ss sb}", "name", f->name, "id", f->id, "disks",
-							    (int)f->disk_count, "disks_seen", (int)found[i].seen, "host",
-							    f->host_name, "exported", f->exported));
+			json_array_append_new(
+				json, json_pack("{ss ss si si ss sb}", "name", f->name, "id", f->id, "disks",
+					      (int)f->disk_count, "disks_seen", (int)found[i].seen, "host",
+					      f->host_name, "exported", f->exported));
 		else
-			printf("  pool: %s\n    id: %s\n disks: %u of %u seen\n owner: %s\n paths: %s\n%s", f->name, f->id,
-				found[i].seen, f->disk_count, owner, found[i].paths, i + 1 < count ? "\n" : "");
+			printf("  pool: %s\n    id: %s\n disks: %u of %u seen\n owner: %s\n paths: %s\n%s", f->name,
+				f->id, found[i].seen, f->disk_count, owner, found[i].paths, i + 1 < count ? "\n" : "");
 	}
 	free(found);
 	if (!code && json)
 		return cli_json_print(json, err);
 	if (!code && !count)
-		code = error_set(err, ERR_NOT_FOUND, "no disk there carries the label of a pool; -d says where to look");
+		code = error_set(
+			err, ERR_NOT_FOUND, "no disk there carries the label of a pool; -d says where to look");
 	return code;
 }
 

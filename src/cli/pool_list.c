@@ -4,7 +4,16 @@
 
 #include "pool_cli.h"
 
-enum { OPTION_DISKS = 1, OPTION_TYPE, OPTION_SCRIPTED, OPTION_EXACT, OPTION_COLUMNS, OPTION_JSON, OPTION_RECURSIVE, OPTION_SOURCE };
+enum {
+	OPTION_DISKS = 1,
+	OPTION_TYPE,
+	OPTION_SCRIPTED,
+	OPTION_EXACT,
+	OPTION_COLUMNS,
+	OPTION_JSON,
+	OPTION_RECURSIVE,
+	OPTION_SOURCE
+};
 
 static const struct cli_option list_options[] = {
 	{OPTION_DISKS, "disks", 'd', "DISK", "a member, or a directory that holds them; repeated"},
@@ -56,7 +65,8 @@ static int take_types(struct request *r, const char *types, struct error *err)
 		while (i < array_count(words) && (strlen(words[i]) != length || strncmp(words[i], types, length) != 0))
 			i++;
 		if (i == array_count(words))
-			return error_set(err, ERR_USAGE, "-t takes pool, filesystem, volume, snapshot or all, not '%.*s'", (int)length, types);
+			return error_set(err, ERR_USAGE,
+				"-t takes pool, filesystem, volume, snapshot or all, not '%.*s'", (int)length, types);
 		r->pools |= i == 0;
 		r->filesystems |= i == 1 || i == 2 || i == 7;
 		r->volumes |= i == 3 || i == 4 || i == 7;
@@ -135,7 +145,8 @@ static int columns_make(struct request *r, struct error *err)
 		for (char *c = head; *c; c++)
 			*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
 		r->table.heads[r->head_count] = head;
-		r->table.right[r->head_count] = strcmp(word, "name") != 0 && strcmp(word, "health") != 0 && strcmp(word, "type") != 0;
+		r->table.right[r->head_count] =
+			strcmp(word, "name") != 0 && strcmp(word, "health") != 0 && strcmp(word, "type") != 0;
 		r->head_count++;
 	}
 	if (!r->head_count)
@@ -190,8 +201,9 @@ static bool pool_cell(const struct pool_status *s, const char *column, bool exac
 	return true;
 }
 
-static int put_row(struct request *r, bool (*cell)(const struct request *r, const void *of, const char *column, char text[300]),
-	const void *of, struct error *err)
+static int put_row(struct request *r,
+	bool (*cell)(const struct request *r, const void *of, const char *column, char text[300]), const void *of,
+	struct error *err)
 {
 	json_t *object = r->json ? json_object() : NULL;
 	int code = r->json ? 0 : pool_table_row(&r->table, err);
@@ -200,7 +212,8 @@ static int put_row(struct request *r, bool (*cell)(const struct request *r, cons
 		char text[300];
 
 		if (!cell(r, of, r->heads[i], text))
-			code = error_set(err, ERR_USAGE, "there is no column '%s'; see 'spindle list --help'", r->heads[i]);
+			code = error_set(
+				err, ERR_USAGE, "there is no column '%s'; see 'spindle list --help'", r->heads[i]);
 		else if (object)
 			json_object_set_new(object, r->heads[i], json_string(text));
 		else
@@ -302,7 +315,8 @@ int command_list(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	char **known = NULL;
 	size_t known_count = 0;
-	int status = CLI_DONE, code = r ? take_words(r, argc, argv, &err) : error_set(&err, ERR_MEMORY, "out of memory");
+	int status = CLI_DONE,
+	    code = r ? take_words(r, argc, argv, &err) : error_set(&err, ERR_MEMORY, "out of memory");
 
 	if (code == CLI_HELP)
 		return CLI_DONE;
@@ -325,7 +339,8 @@ int command_list(int argc, char **argv)
 	if (!code && !r->name_count && !known_count && !r->json)
 		cli_say("no pools are known here; 'spindle import' looks for some");
 	if (!code && r->json)
-		code = cli_json_print(json_pack("{si so}", "schema", 1, r->pools ? "pools" : "datasets", r->list), &err);
+		code = cli_json_print(
+			json_pack("{si so}", "schema", 1, r->pools ? "pools" : "datasets", r->list), &err);
 	else if (!code && r->table.row_count)
 		code = pool_table_print(&r->table, &err);
 	for (unsigned i = 0; i < r->head_count; i++)
@@ -352,8 +367,8 @@ static const struct cli_help get_help = {
 	.options = get_options,
 };
 
-static int get_one(struct pool *p, const char *path, const char *name, struct pool_table *t, const char *columns, json_t *json,
-	struct error *err)
+static int get_one(struct pool *p, const char *path, const char *name, struct pool_table *t, const char *columns,
+	json_t *json, struct error *err)
 {
 	char value[256], source[300];
 	unsigned column = 0;
@@ -366,9 +381,9 @@ static int get_one(struct pool *p, const char *path, const char *name, struct po
 	code = pool_table_row(t, err);
 	for (const char *c = columns; !code && *c; c += strcspn(c, ",") + (c[strcspn(c, ",")] == ','))
 		pool_table_set(t, column++, "%s",
-			strncmp(c, "name", 4) == 0	 ? path
+			strncmp(c, "name", 4) == 0       ? path
 			: strncmp(c, "property", 8) == 0 ? name
-			: strncmp(c, "value", 5) == 0	 ? value
+			: strncmp(c, "value", 5) == 0    ? value
 							 : source);
 	return code;
 }
@@ -385,7 +400,8 @@ static int get_heads(const char *columns, struct pool_table *t, struct error *er
 		while (i < 4 && (strlen(words[i]) != length || strncmp(words[i], c, length) != 0))
 			i++;
 		if (i == 4 || t->columns == 4)
-			return error_set(err, ERR_USAGE, "-o takes name, property, value and source, not '%s'", columns);
+			return error_set(
+				err, ERR_USAGE, "-o takes name, property, value and source, not '%s'", columns);
 		t->heads[t->columns++] = heads[i];
 		c += length + (c[length] == ',');
 	}
@@ -422,7 +438,8 @@ int command_get(int argc, char **argv)
 		else if (id == CLI_WORD && !path)
 			code = pool_use_path(u, path = value, &err);
 		else if (id == CLI_WORD)
-			code = error_set(&err, ERR_USAGE, "get takes properties and one name, but '%s' was given too", value);
+			code = error_set(
+				&err, ERR_USAGE, "get takes properties and one name, but '%s' was given too", value);
 	}
 	if (!code && !path)
 		code = error_set(&err, ERR_USAGE, "get needs properties and a name: spindle get %s", get_help.usage);
@@ -442,7 +459,8 @@ int command_get(int argc, char **argv)
 		}
 	}
 	if (!code)
-		code = json ? cli_json_print(json_pack("{si ss sO}", "schema", 1, "name", path, "properties", json), &err)
+		code = json ? cli_json_print(
+				      json_pack("{si ss sO}", "schema", 1, "name", path, "properties", json), &err)
 			    : pool_table_print(&table, &err);
 	json_decref(json);
 	pool_table_release(&table);

@@ -29,10 +29,11 @@ static const char *state_name(enum pool_state s)
 static json_t *space_json(const struct pool_space *s)
 {
 	return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "raw_bytes", (json_int_t)s->raw_bytes, "size_bytes",
-		(json_int_t)s->size_bytes, "reserve_bytes", (json_int_t)s->reserve_bytes, "data_bytes", (json_int_t)s->data_bytes,
-		"metadata_bytes", (json_int_t)s->metadata_bytes, "snapshot_bytes", (json_int_t)s->snapshot_bytes, "reservation_bytes",
-		(json_int_t)s->reservation_bytes, "used_bytes", (json_int_t)s->used_bytes, "available_bytes",
-		(json_int_t)s->available_bytes, "pinned_bytes", (json_int_t)s->pinned_bytes);
+		(json_int_t)s->size_bytes, "reserve_bytes", (json_int_t)s->reserve_bytes, "data_bytes",
+		(json_int_t)s->data_bytes, "metadata_bytes", (json_int_t)s->metadata_bytes, "snapshot_bytes",
+		(json_int_t)s->snapshot_bytes, "reservation_bytes", (json_int_t)s->reservation_bytes, "used_bytes",
+		(json_int_t)s->used_bytes, "available_bytes", (json_int_t)s->available_bytes, "pinned_bytes",
+		(json_int_t)s->pinned_bytes);
 }
 
 static json_t *counters_json(const struct pool_counters *c)
@@ -42,10 +43,11 @@ static json_t *counters_json(const struct pool_counters *c)
 		const char *name;
 		uint64_t value;
 	} list[] = {{"commits", c->commits}, {"checkpoints", c->checkpoints}, {"log_bytes", c->log_bytes},
-		{"intent_bytes", c->intent_bytes}, {"replayed_commits", c->replayed_commits}, {"data_bytes", c->data_bytes},
-		{"parity_bytes", c->parity_bytes}, {"metadata_bytes", c->metadata_bytes}, {"logical_bytes", c->logical_bytes},
-		{"cache_hits", c->cache_hits}, {"cache_misses", c->cache_misses}, {"cache_bytes", c->cache_bytes},
-		{"prefetch_bytes", c->prefetch_bytes}, {"prefetch_hit_bytes", c->prefetch_hit_bytes}, {"nodes_read", c->nodes_read},
+		{"intent_bytes", c->intent_bytes}, {"replayed_commits", c->replayed_commits},
+		{"data_bytes", c->data_bytes}, {"parity_bytes", c->parity_bytes}, {"metadata_bytes", c->metadata_bytes},
+		{"logical_bytes", c->logical_bytes}, {"cache_hits", c->cache_hits}, {"cache_misses", c->cache_misses},
+		{"cache_bytes", c->cache_bytes}, {"prefetch_bytes", c->prefetch_bytes},
+		{"prefetch_hit_bytes", c->prefetch_hit_bytes}, {"nodes_read", c->nodes_read},
 		{"nodes_written", c->nodes_written}, {"reconstructed", c->reconstructed}, {"repaired", c->repaired},
 		{"unrecoverable", c->unrecoverable}, {"dirty_bytes", c->dirty_bytes}};
 
@@ -59,32 +61,33 @@ static json_t *status_json(const struct pool_status *s)
 	json_t *groups = json_array(), *disks = json_array(), *damaged = json_array();
 
 	for (unsigned i = 0; i < s->group_count; i++)
-		json_array_append_new(groups, json_pack("{ss si si si si sI sI}", "name", s->groups[i].name, "disks",
-						      (int)s->groups[i].disks, "width", (int)s->groups[i].width, "parity",
-						      (int)s->groups[i].parity, "failures_left", (int)s->groups[i].failures_left,
-						      "size_bytes", (json_int_t)s->groups[i].size_bytes, "free_bytes",
-						      (json_int_t)s->groups[i].free_bytes));
+		json_array_append_new(groups,
+			json_pack("{ss si si si si sI sI}", "name", s->groups[i].name, "disks", (int)s->groups[i].disks,
+				"width", (int)s->groups[i].width, "parity", (int)s->groups[i].parity, "failures_left",
+				(int)s->groups[i].failures_left, "size_bytes", (json_int_t)s->groups[i].size_bytes,
+				"free_bytes", (json_int_t)s->groups[i].free_bytes));
 	for (unsigned i = 0; i < s->disk_count; i++) {
 		const struct pool_disk_status *d = &s->disks[i];
 
-		json_array_append_new(disks, json_pack("{ss ss si ss sI sI sI sI sI sI sb}", "path", d->path, "id", d->id, "group",
-						     (int)d->group, "state", d->state, "size_bytes", (json_int_t)d->size_bytes,
-						     "free_bytes", (json_int_t)d->free_bytes, "read_errors",
-						     (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors,
-						     "checksum_errors", (json_int_t)d->checksum_errors, "missed_from",
-						     (json_int_t)d->missed_from, "slow", d->slow));
+		json_array_append_new(disks,
+			json_pack("{ss ss si ss sI sI sI sI sI sI sb}", "path", d->path, "id", d->id, "group",
+				(int)d->group, "state", d->state, "size_bytes", (json_int_t)d->size_bytes, "free_bytes",
+				(json_int_t)d->free_bytes, "read_errors", (json_int_t)d->read_errors, "write_errors",
+				(json_int_t)d->write_errors, "checksum_errors", (json_int_t)d->checksum_errors,
+				"missed_from", (json_int_t)d->missed_from, "slow", d->slow));
 	}
 	for (unsigned i = 0; i < min_of(s->damaged_count, 16u); i++)
 		json_array_append_new(damaged, json_string(s->damaged[i]));
-	return json_pack("{ss ss ss ss sI sI so so so so so}", "name", s->name, "id", s->id, "state", state_name(s->state),
-		"read_only_reason", s->read_only_reason, "commit", (json_int_t)s->commit, "checkpoint", (json_int_t)s->checkpoint,
-		"space", space_json(&s->space), "groups", groups, "disks", disks, "counters", counters_json(&s->counters),
-		"damaged", damaged);
+	return json_pack("{ss ss ss ss sI sI so so so so so}", "name", s->name, "id", s->id, "state",
+		state_name(s->state), "read_only_reason", s->read_only_reason, "commit", (json_int_t)s->commit,
+		"checkpoint", (json_int_t)s->checkpoint, "space", space_json(&s->space), "groups", groups, "disks",
+		disks, "counters", counters_json(&s->counters), "damaged", damaged);
 }
 
 static int print_config(const struct pool_status *s, struct error *err)
 {
-	struct pool_table t = {.columns = 5, .heads = {"NAME", "STATE", "READ", "WRITE", "CKSUM"}, .right = {0, 0, 1, 1, 1}};
+	struct pool_table t = {
+		.columns = 5, .heads = {"NAME", "STATE", "READ", "WRITE", "CKSUM"}, .right = {0, 0, 1, 1, 1}};
 	int code = 0;
 
 	for (unsigned g = 0; !code && g < s->group_count; g++) {
@@ -127,8 +130,9 @@ static void print_scrub(const struct pool_scrub_status *s)
 	if (s->finished && localtime_r(&when, &tm))
 		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
 	if (s->finished)
-		printf("  scan: scrubbed %s, %llu errors, %llu repaired, %llu lost\n", text, (unsigned long long)s->errors,
-			(unsigned long long)s->repaired, (unsigned long long)s->unrecoverable);
+		printf("  scan: scrubbed %s, %llu errors, %llu repaired, %llu lost\n", text,
+			(unsigned long long)s->errors, (unsigned long long)s->repaired,
+			(unsigned long long)s->unrecoverable);
 	else if (s->running)
 		printf("  scan: scrub in progress, %.0f %% done\n",
 			s->total_bytes ? 100.0 * (double)s->done_bytes / (double)s->total_bytes : 0.0);
@@ -159,8 +163,10 @@ static int print_status(struct pool *p, const struct pool_status *s, bool verbos
 	if (s->read_only_reason[0])
 		printf("status: read-only: %s\n", s->read_only_reason);
 	print_scrub(&s->scrub);
-	printf(" space: %s used, %s available, %s pinned, %s in reserve\n", pool_size_text(s->space.used_bytes, false, used),
-		pool_size_text(s->space.available_bytes, false, available), pool_size_text(s->space.pinned_bytes, false, pinned),
+	printf(" space: %s used, %s available, %s pinned, %s in reserve\n",
+		pool_size_text(s->space.used_bytes, false, used),
+		pool_size_text(s->space.available_bytes, false, available),
+		pool_size_text(s->space.pinned_bytes, false, pinned),
 		pool_size_text(s->space.reserve_bytes, false, reserve));
 	printf("config:\n\n");
 	code = print_config(s, err);
@@ -302,7 +308,8 @@ static void sample_take(struct pool *p, struct sample *s)
 	s->at_ns = os_real_now_ns();
 }
 
-static void rate_cells(struct pool_table *t, double read_ops, double write_ops, double read_bytes, double write_bytes, bool exact)
+static void rate_cells(
+	struct pool_table *t, double read_ops, double write_ops, double read_bytes, double write_bytes, bool exact)
 {
 	char text[SIZE_TEXT_BYTES];
 
@@ -312,9 +319,11 @@ static void rate_cells(struct pool_table *t, double read_ops, double write_ops, 
 	pool_table_set(t, 6, "%s", pool_size_text((uint64_t)write_bytes, exact, text));
 }
 
-static int sample_print(const struct sample *now, const struct sample *before, bool verbose, bool scripted, bool exact, struct error *err)
+static int sample_print(const struct sample *now, const struct sample *before, bool verbose, bool scripted, bool exact,
+	struct error *err)
 {
-	struct pool_table t = {.columns = 9, .scripted = scripted,
+	struct pool_table t = {.columns = 9,
+		.scripted = scripted,
 		.heads = {"NAME", "ALLOC", "FREE", "R/S", "W/S", "READ/S", "WRITE/S", "CACHE", "AHEAD"},
 		.right = {0, 1, 1, 1, 1, 1, 1, 1, 1}};
 	double seconds = max_of((double)(now->at_ns - before->at_ns) / 1e9, 1e-9), sum[4] = {0};
@@ -335,7 +344,8 @@ static int sample_print(const struct sample *now, const struct sample *before, b
 		pool_table_set(&t, 2, "%s", pool_size_text(now->status.space.available_bytes, exact, text));
 		rate_cells(&t, sum[0], sum[1], sum[2], sum[3], exact);
 		if (asked)
-			pool_table_set(&t, 7, "%.0f%%", 100.0 * (double)(c->cache_hits - b->cache_hits) / (double)asked);
+			pool_table_set(
+				&t, 7, "%.0f%%", 100.0 * (double)(c->cache_hits - b->cache_hits) / (double)asked);
 		if (ahead)
 			pool_table_set(&t, 8, "%.0f%%",
 				100.0 * (double)(c->prefetch_hit_bytes - b->prefetch_hit_bytes) / (double)ahead);
@@ -350,8 +360,10 @@ static int sample_print(const struct sample *now, const struct sample *before, b
 		pool_table_set(&t, 1, "%s",
 			pool_size_text(now->status.disks[i].size_bytes - now->status.disks[i].free_bytes, exact, text));
 		pool_table_set(&t, 2, "%s", pool_size_text(now->status.disks[i].free_bytes, exact, text));
-		rate_cells(&t, (double)(d->op[0].done - e->op[0].done) / seconds, (double)(d->op[1].done - e->op[1].done) / seconds,
-			(double)(d->op[0].bytes - e->op[0].bytes) / seconds, (double)(d->op[1].bytes - e->op[1].bytes) / seconds, exact);
+		rate_cells(&t, (double)(d->op[0].done - e->op[0].done) / seconds,
+			(double)(d->op[1].done - e->op[1].done) / seconds,
+			(double)(d->op[0].bytes - e->op[0].bytes) / seconds,
+			(double)(d->op[1].bytes - e->op[1].bytes) / seconds, exact);
 	}
 	code = code ? code : pool_table_print(&t, err);
 	pool_table_release(&t);
@@ -395,7 +407,8 @@ int command_iostat(int argc, char **argv)
 			code = number_parse("the number of lines", value, 1, UINT32_MAX, &count, &err);
 			has_count = true;
 		} else
-			code = error_set(&err, ERR_USAGE, "iostat takes a pool, an interval and a count, but '%s' was given too", value);
+			code = error_set(&err, ERR_USAGE,
+				"iostat takes a pool, an interval and a count, but '%s' was given too", value);
 	}
 	if (!code && !u->name[0])
 		code = error_set(&err, ERR_USAGE, "iostat needs the name of a pool");

@@ -18,8 +18,8 @@ struct simple {
 	unsigned property_count;
 };
 
-static int take(struct simple *s, int argc, char **argv, const struct cli_help *help, unsigned least, unsigned most, bool last,
-	struct error *err)
+static int take(struct simple *s, int argc, char **argv, const struct cli_help *help, unsigned least, unsigned most,
+	bool last, struct error *err)
 {
 	struct cli_scan scan;
 	const char *value;
@@ -41,17 +41,22 @@ static int take(struct simple *s, int argc, char **argv, const struct cli_help *
 			else
 				s->properties[s->property_count++] = value;
 		} else if (s->count == most)
-			code = error_set(err, ERR_USAGE, "%s takes no more words, but '%s' was given too", help->verb, value);
+			code = error_set(
+				err, ERR_USAGE, "%s takes no more words, but '%s' was given too", help->verb, value);
 		else
 			s->words[s->count++] = value;
 	}
 	if (!code && s->count < least)
-		code = error_set(err, ERR_USAGE, "%s needs more words: spindle %s %s", help->verb, help->verb, help->usage);
+		code = error_set(
+			err, ERR_USAGE, "%s needs more words: spindle %s %s", help->verb, help->verb, help->usage);
 	code = code ? code : pool_use_path(&s->use, s->words[last ? s->count - 1 : 0], err);
 	return code ? code : pool_use_open(&s->use, err);
 }
 
-#define DISKS {OPTION_DISKS, "disks", 'd', "DISK", "a member, or a directory that holds them; repeated"}
+#define DISKS                                                                                                          \
+	{                                                                                                              \
+		OPTION_DISKS, "disks", 'd', "DISK", "a member, or a directory that holds them; repeated"               \
+	}
 
 static int finish(struct simple *s, int code, bool is_change, struct error *err)
 {
@@ -66,7 +71,9 @@ static const struct cli_option recursive_options[] = {
 
 int command_rename(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "rename", .usage = "[OPTION]… POOL/OLD POOL/NEW", .options = plain_options,
+	static const struct cli_help help = {.verb = "rename",
+		.usage = "[OPTION]… POOL/OLD POOL/NEW",
+		.options = plain_options,
 		.text = "Gives a dataset, with all below it, or a snapshot another name in its pool."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
@@ -78,8 +85,10 @@ int command_rename(int argc, char **argv)
 
 int command_snapshot(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "snapshot", .usage = "[OPTION]… POOL/DATASET@NAME…",
-		.options = recursive_options, .text = "Keeps what a dataset holds now under a name."};
+	static const struct cli_help help = {.verb = "snapshot",
+		.usage = "[OPTION]… POOL/DATASET@NAME…",
+		.options = recursive_options,
+		.text = "Keeps what a dataset holds now under a name."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
 	int code = take(&s, argc, argv, &help, 1, 16, false, &err);
@@ -93,7 +102,9 @@ int command_rollback(int argc, char **argv)
 {
 	static const struct cli_option options[] = {
 		DISKS, {OPTION_RECURSIVE, "recursive", 'r', NULL, "destroy snapshots that are newer"}, {0}};
-	static const struct cli_help help = {.verb = "rollback", .usage = "[OPTION]… POOL/DATASET@NAME", .options = options,
+	static const struct cli_help help = {.verb = "rollback",
+		.usage = "[OPTION]… POOL/DATASET@NAME",
+		.options = options,
 		.text = "Makes a dataset what it was when the snapshot was taken; what was written since is lost."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
@@ -105,8 +116,10 @@ int command_rollback(int argc, char **argv)
 
 int command_clone(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "clone", .usage = "[OPTION]… POOL/DATASET@NAME POOL/NEW",
-		.options = plain_options, .text = "Makes a dataset that begins as the snapshot is and takes no space of its own yet."};
+	static const struct cli_help help = {.verb = "clone",
+		.usage = "[OPTION]… POOL/DATASET@NAME POOL/NEW",
+		.options = plain_options,
+		.text = "Makes a dataset that begins as the snapshot is and takes no space of its own yet."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
 	int code = take(&s, argc, argv, &help, 2, 2, false, &err);
@@ -117,7 +130,9 @@ int command_clone(int argc, char **argv)
 
 int command_set(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "set", .usage = "[OPTION]… NAME=VALUE… POOL[/DATASET]", .options = plain_options,
+	static const struct cli_help help = {.verb = "set",
+		.usage = "[OPTION]… NAME=VALUE… POOL[/DATASET]",
+		.options = plain_options,
 		.text = "Sets properties. 'spindle get all POOL' lists them."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
@@ -139,7 +154,9 @@ int command_set(int argc, char **argv)
 
 int command_inherit(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "inherit", .usage = "[OPTION]… NAME POOL[/DATASET]", .options = plain_options,
+	static const struct cli_help help = {.verb = "inherit",
+		.usage = "[OPTION]… NAME POOL[/DATASET]",
+		.options = plain_options,
 		.text = "Takes a property's own value away: the one of the dataset above counts again."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;
@@ -163,7 +180,9 @@ static bool history_line(void *arg, uint64_t wall_ns, const char *command)
 
 int command_history(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "history", .usage = "[OPTION]… POOL", .options = plain_options,
+	static const struct cli_help help = {.verb = "history",
+		.usage = "[OPTION]… POOL",
+		.options = plain_options,
 		.text = "Lists the commands that changed a pool, oldest first."};
 	struct simple s = {.use.read_only = true};
 	struct error err = ERROR_INIT;
@@ -177,7 +196,9 @@ int command_history(int argc, char **argv)
 
 int command_scrub(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "scrub", .usage = "[OPTION]… POOL", .options = plain_options,
+	static const struct cli_help help = {.verb = "scrub",
+		.usage = "[OPTION]… POOL",
+		.options = plain_options,
 		.text = "Reads and verifies all that a pool holds, parity and copies too, and puts right what can be.\n"
 			"Runs in the foreground; Ctrl-C stops it. Status 1 when something is lost."};
 	struct simple s = {0};
@@ -193,18 +214,22 @@ int command_scrub(int argc, char **argv)
 		code = pool_scrub(s.use.pool, cli_progress_bytes, &progress, &done, &err);
 		cli_progress_end(&progress);
 		printf("%s: %s read, %llu error%s found, %llu repaired, %llu lost\n", s.use.name,
-			size_format_binary(done.done_bytes, size), (unsigned long long)done.errors, done.errors == 1 ? "" : "s",
-			(unsigned long long)done.repaired, (unsigned long long)done.unrecoverable);
+			size_format_binary(done.done_bytes, size), (unsigned long long)done.errors,
+			done.errors == 1 ? "" : "s", (unsigned long long)done.repaired,
+			(unsigned long long)done.unrecoverable);
 		if (!code && done.unrecoverable)
-			code = error_set(&err, ERR_LOST, "%s: %llu columns are lost; 'spindle status -v %s' names what they held",
-				s.use.name, (unsigned long long)done.unrecoverable, s.use.name);
+			code = error_set(&err, ERR_LOST,
+				"%s: %llu columns are lost; 'spindle status -v %s' names what they held", s.use.name,
+				(unsigned long long)done.unrecoverable, s.use.name);
 	}
 	return finish(&s, code, true, &err);
 }
 
 int command_export(int argc, char **argv)
 {
-	static const struct cli_help help = {.verb = "export", .usage = "[OPTION]… POOL", .options = plain_options,
+	static const struct cli_help help = {.verb = "export",
+		.usage = "[OPTION]… POOL",
+		.options = plain_options,
 		.text = "Closes a pool so that any host may import it, and forgets it here."};
 	struct simple s = {0};
 	struct error err = ERROR_INIT;

@@ -11,7 +11,16 @@
 #define RUNS_MAX 16
 #define CLI_NOT_COMPARABLE 4
 
-enum { OPTION_JSON = 1, OPTION_FIO_JSON, OPTION_CSV, OPTION_MARKDOWN, OPTION_BARS, OPTION_CLOCK, OPTION_RIG, OPTION_FORCE };
+enum {
+	OPTION_JSON = 1,
+	OPTION_FIO_JSON,
+	OPTION_CSV,
+	OPTION_MARKDOWN,
+	OPTION_BARS,
+	OPTION_CLOCK,
+	OPTION_RIG,
+	OPTION_FORCE
+};
 
 static const struct cli_option options[] = {
 	{OPTION_JSON, "json", 0, NULL, "as JSON"},
@@ -83,7 +92,8 @@ static int run_check(const char *place, struct error *err)
 	if (S_ISDIR(facts.st_mode)) {
 		snprintf(inside, sizeof(inside), "%s/result.json", place);
 		if (stat(inside, &facts) != 0)
-			return error_set(err, ERR_NOT_FOUND, "%s is no directory of a run: there is no result.json in it", place);
+			return error_set(err, ERR_NOT_FOUND,
+				"%s is no directory of a run: there is no result.json in it", place);
 	}
 	return S_ISREG(facts.st_mode) ? 0 : error_set(err, ERR_USAGE, "%s is no file with a result", place);
 }
@@ -170,7 +180,8 @@ static int tables(const struct show *s, const struct report_style *style, struct
 	if (status == 0 && !s->clock && has_clock(r, "virtual") && has_clock(r, "real"))
 		status = report_prediction(r, style, stdout, err);
 	if (status == 0 && s->rig)
-		status = report_published_beside(r, has_clock(r, "virtual") ? "virtual" : "real", s->rig, style, stdout, err);
+		status = report_published_beside(
+			r, has_clock(r, "virtual") ? "virtual" : "real", s->rig, style, stdout, err);
 	return status != 0 ? status : report_advice(r, style, stdout, err);
 }
 
@@ -189,7 +200,11 @@ static int show_one(const struct show *s, const struct report_style *style, stru
 		return report_markdown(r, stdout, err);
 	}
 	if (s->bars)
-		return report_bars(r, s->clock ? s->clock : has_clock(r, "virtual") ? "virtual" : "real", s->bars, style, stdout, err);
+		return report_bars(r,
+			s->clock                  ? s->clock
+			: has_clock(r, "virtual") ? "virtual"
+						  : "real",
+			s->bars, style, stdout, err);
 	return tables(s, style, err);
 }
 
@@ -217,7 +232,9 @@ static int show_many(const struct show *s, const struct report_style *style, str
 	int status;
 
 	if (s->form || s->bars)
-		return error_set(err, ERR_USAGE, "several runs are shown as one table only; give one run for --json, --csv, --markdown or --bars");
+		return error_set(err, ERR_USAGE,
+			"several runs are shown as one table only; give one run for --json, --csv, --markdown or "
+			"--bars");
 	status = comparable(s);
 	if (status != 0)
 		return status;

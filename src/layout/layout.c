@@ -41,8 +41,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const layout_rotation_names[4] = {"left-symmetric", "left-asymmetric", "right-symmetric",
-					      "right-asymmetric"};
+const char *const layout_rotation_names[4] = {
+	"left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"};
 
 /* Sizes are kept below what a file offset can say. */
 #define BYTES_MAX ((uint64_t)INT64_MAX)
@@ -53,9 +53,9 @@ struct family {
 	enum layout_kind kind;
 	enum layout_spread spread;
 	unsigned parity, width_min;
-	bool nests;           /* takes ":WIDTH" and "xG" */
-	bool copies_suffix;   /* takes a number of copies at the end of the name */
-	unsigned groups;      /* unless the name says otherwise */
+	bool nests;         /* takes ":WIDTH" and "xG" */
+	bool copies_suffix; /* takes a number of copies at the end of the name */
+	unsigned groups;    /* unless the name says otherwise */
 };
 
 /* The first of a kind is the one that layout_check measures by. */
@@ -92,8 +92,7 @@ int layout_rotation_parse(const char *text, enum layout_rotation *ret, struct er
 			return 0;
 		}
 	return error_set(err, ERR_USAGE, "unknown rotation \"%.40s\"; known are %s, %s, %s and %s", text,
-			 layout_rotation_names[0], layout_rotation_names[1], layout_rotation_names[2],
-			 layout_rotation_names[3]);
+		layout_rotation_names[0], layout_rotation_names[1], layout_rotation_names[2], layout_rotation_names[3]);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------ */
@@ -147,9 +146,10 @@ static const struct family *family_find(const char *name, size_t length, unsigne
 static int name_unknown(const char *name, struct error *err)
 {
 	return error_set(err, ERR_USAGE,
-			 "unknown layout \"%.40s\"; known are single, concat, stripe, mirror, raid10, raid10-far, "
-			 "raid10-offset, raid01, raid4, raid5, raid6, raid50 and raid60, with :WIDTH and xGROUPS as in "
-			 "raid5x9 or raid5:8", name);
+		"unknown layout \"%.40s\"; known are single, concat, stripe, mirror, raid10, raid10-far, "
+		"raid10-offset, raid01, raid4, raid5, raid6, raid50 and raid60, with :WIDTH and xGROUPS as in "
+		"raid5x9 or raid5:8",
+		name);
 }
 
 static int name_parse(const char *name, struct wish *ret, struct error *err)
@@ -168,36 +168,36 @@ static int name_parse(const char *name, struct wish *ret, struct error *err)
 		w.width = number_at(&at);
 		if (!w.width)
 			return error_set(err, ERR_USAGE, "\"%s\": the width after \":\" is a number from 1 to %u", name,
-					 LAYOUT_DISKS_MAX);
+				LAYOUT_DISKS_MAX);
 	}
 	if (*at == 'x') {
 		at++;
 		w.groups = number_at(&at);
 		if (!w.groups)
 			return error_set(err, ERR_USAGE, "\"%s\": the groups after \"x\" are a number from 1 to %u",
-					 name, LAYOUT_DISKS_MAX);
+				name, LAYOUT_DISKS_MAX);
 	}
 	if (*at)
 		return error_set(err, ERR_USAGE, "\"%s\": \"%s\" is not of the form :WIDTH, xGROUPS or :WIDTHxGROUPS",
-				 name, suffix);
+			name, suffix);
 	*ret = w;
 	return 0;
 }
 
 /* Splits the disks into groups as the name wants it. */
-static int groups_choose(const char *name, const struct wish *w, unsigned disks, unsigned *ret_groups,
-			 struct error *err)
+static int groups_choose(
+	const char *name, const struct wish *w, unsigned disks, unsigned *ret_groups, struct error *err)
 {
 	unsigned groups = w->groups ? w->groups : w->family->groups;
 
 	if (w->width && w->groups) {
 		if (disks != w->width * w->groups)
-			return error_set(err, ERR_USAGE, "%s needs exactly %u disks, got %u", name,
-					 w->width * w->groups, disks);
+			return error_set(
+				err, ERR_USAGE, "%s needs exactly %u disks, got %u", name, w->width * w->groups, disks);
 	} else if (w->width) {
 		if (disks == 0 || disks % w->width)
-			return error_set(err, ERR_USAGE, "%s needs a multiple of %u disks, got %u", name, w->width,
-					 disks);
+			return error_set(
+				err, ERR_USAGE, "%s needs a multiple of %u disks, got %u", name, w->width, disks);
 		groups = disks / w->width;
 	} else if (disks % groups) {
 		if (groups == 2)
@@ -219,14 +219,14 @@ static int width_check(const char *name, const struct family *f, unsigned disks,
 	if (f->nests && width < f->width_min) {
 		if (groups == 1)
 			return error_set(err, ERR_USAGE, "%s needs at least %u disks in a group, got %u", name,
-					 f->width_min, width);
+				f->width_min, width);
 		return error_set(err, ERR_USAGE,
-				 "%s needs at least %u disks in a group, got %u (%u disks in %u groups)", name,
-				 f->width_min, width, disks, groups);
+			"%s needs at least %u disks in a group, got %u (%u disks in %u groups)", name, f->width_min,
+			width, disks, groups);
 	}
 	if (f->nests && width > LAYOUT_WIDTH_MAX)
-		return error_set(err, ERR_USAGE, "%s takes at most %u disks in a group, got %u", name, LAYOUT_WIDTH_MAX,
-				 width);
+		return error_set(
+			err, ERR_USAGE, "%s takes at most %u disks in a group, got %u", name, LAYOUT_WIDTH_MAX, width);
 	return 0;
 }
 
@@ -263,7 +263,7 @@ static int shape_init(struct layout *l, const char *name, unsigned disks, struct
 			return error_set(err, ERR_USAGE, "%s keeps 1 copy; raid10 needs at least 2", name);
 		if (l->copies > LAYOUT_WIDTH_MAX)
 			return error_set(err, ERR_USAGE, "%s keeps %u copies; at most %u are possible", name, l->copies,
-					 LAYOUT_WIDTH_MAX);
+				LAYOUT_WIDTH_MAX);
 		if (l->copies > disks)
 			return error_set(err, ERR_USAGE, "%s needs at least %u disks, got %u", name, l->copies, disks);
 	}
@@ -307,8 +307,8 @@ static int chunk_check(uint64_t chunk_bytes, struct error *err)
 	if (is_power_of_two(chunk_bytes) && chunk_bytes >= LAYOUT_CHUNK_MIN && chunk_bytes <= LAYOUT_CHUNK_MAX)
 		return 0;
 	return error_set(err, ERR_USAGE,
-			 "a chunk of %llu bytes is not possible: it is a power of two from 4 KiB to 16 MiB",
-			 (unsigned long long)chunk_bytes);
+		"a chunk of %llu bytes is not possible: it is a power of two from 4 KiB to 16 MiB",
+		(unsigned long long)chunk_bytes);
 }
 
 static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_bytes, struct error *err)
@@ -321,10 +321,10 @@ static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_b
 
 		if (bytes < needed)
 			return error_set(err, ERR_TOO_SMALL,
-					 "disk %u offers %llu bytes; %s with chunks of %llu KiB needs at least %llu on "
-					 "each disk",
-					 i, (unsigned long long)disk_bytes[i], name,
-					 (unsigned long long)(l->chunk_bytes >> 10), (unsigned long long)needed);
+				"disk %u offers %llu bytes; %s with chunks of %llu KiB needs at least %llu on "
+				"each disk",
+				i, (unsigned long long)disk_bytes[i], name, (unsigned long long)(l->chunk_bytes >> 10),
+				(unsigned long long)needed);
 		least = min_of(least, bytes);
 		if (l->kind == LAYOUT_CONCAT)
 			l->concat_bytes[i] = bytes;
@@ -334,7 +334,7 @@ static int sizes_init(struct layout *l, const char *name, const uint64_t *disk_b
 }
 
 int layout_init(struct layout *ret, const char *name, unsigned disks, const uint64_t *disk_bytes, uint64_t chunk_bytes,
-		enum layout_rotation rotation, struct error *err)
+	enum layout_rotation rotation, struct error *err)
 {
 	struct layout l = {.chunk_bytes = chunk_bytes, .rotation = rotation};
 	int rc = shape_init(&l, name, disks, err);
@@ -359,9 +359,9 @@ static int concat_check(const struct layout *l, struct error *err)
 
 		if (bytes < l->chunk_bytes || bytes % LAYOUT_CHUNK_MIN || bytes > BYTES_MAX - sum)
 			return error_set(err, ERR_USAGE,
-					 "the layout uses %llu bytes of disk %u: not whole 4 KiB blocks, less than a "
-					 "chunk, or an end beyond 2^63 - 1",
-					 (unsigned long long)bytes, i);
+				"the layout uses %llu bytes of disk %u: not whole 4 KiB blocks, less than a "
+				"chunk, or an end beyond 2^63 - 1",
+				(unsigned long long)bytes, i);
 		sum += bytes;
 	}
 	return 0;
@@ -377,13 +377,12 @@ static int sizes_check(const struct layout *l, struct error *err)
 		return concat_check(l, err);
 	if (l->disk_bytes == 0 || l->disk_bytes % (l->chunk_bytes * layout__rows_unit(l)))
 		return error_set(err, ERR_USAGE,
-				 "the layout uses %llu bytes of each disk, no multiple of %u chunks of %llu bytes",
-				 (unsigned long long)l->disk_bytes, layout__rows_unit(l),
-				 (unsigned long long)l->chunk_bytes);
+			"the layout uses %llu bytes of each disk, no multiple of %u chunks of %llu bytes",
+			(unsigned long long)l->disk_bytes, layout__rows_unit(l), (unsigned long long)l->chunk_bytes);
 	if (l->disk_bytes > BYTES_MAX / l->disks)
 		return error_set(err, ERR_USAGE,
-				 "the layout uses %llu bytes of each of %u disks; an array ends at 2^63 - 1",
-				 (unsigned long long)l->disk_bytes, l->disks);
+			"the layout uses %llu bytes of each of %u disks; an array ends at 2^63 - 1",
+			(unsigned long long)l->disk_bytes, l->disks);
 	return 0;
 }
 
@@ -402,8 +401,8 @@ static int copies_check(const struct layout *l, struct error *err)
 	if (l->copies >= least && l->copies <= most)
 		return 0;
 	return error_set(err, ERR_USAGE,
-			 "the layout says %u copies over %u disks in groups of %u, possible are %u to %u",
-			 l->copies, l->disks, l->width, least, most);
+		"the layout says %u copies over %u disks in groups of %u, possible are %u to %u", l->copies, l->disks,
+		l->width, least, most);
 }
 
 int layout_check(const struct layout *l, struct error *err)
@@ -413,22 +412,22 @@ int layout_check(const struct layout *l, struct error *err)
 
 	if (!f)
 		return error_set(err, ERR_USAGE, "the layout is of kind %u, known are 0 to %u", (unsigned)l->kind,
-				 (unsigned)LAYOUT_RAID6);
+			(unsigned)LAYOUT_RAID6);
 	if ((unsigned)l->rotation >= array_count(layout_rotation_names))
 		return error_set(err, ERR_USAGE, "the layout has rotation %u, known are 0 to 3", (unsigned)l->rotation);
 	if ((unsigned)l->spread > LAYOUT_OFFSET || (l->kind != LAYOUT_RAID10 && l->spread != LAYOUT_NEAR))
 		return error_set(err, ERR_USAGE, "the layout %s has spread %u", f->name, (unsigned)l->spread);
 	if (l->disks == 0 || l->disks > LAYOUT_DISKS_MAX || l->groups == 0 || l->groups > l->disks ||
-	    l->width > l->disks || l->groups * l->width != l->disks)
+		l->width > l->disks || l->groups * l->width != l->disks)
 		return error_set(err, ERR_USAGE,
-				 "the layout says %u disks in %u groups of %u, possible are 1 to %u disks",
-				 l->disks, l->groups, l->width, LAYOUT_DISKS_MAX);
+			"the layout says %u disks in %u groups of %u, possible are 1 to %u disks", l->disks, l->groups,
+			l->width, LAYOUT_DISKS_MAX);
 	if (!f->nests && l->groups != f->groups)
-		return error_set(err, ERR_USAGE, "the layout %s has %u groups instead of %u", f->name, l->groups,
-				 f->groups);
+		return error_set(
+			err, ERR_USAGE, "the layout %s has %u groups instead of %u", f->name, l->groups, f->groups);
 	if (l->parity != f->parity)
 		return error_set(err, ERR_USAGE, "the layout %s has %u parity columns instead of %u", f->name,
-				 l->parity, f->parity);
+			l->parity, f->parity);
 	rc = width_check(f->name, f, l->disks, l->groups, err);
 	if (!rc)
 		rc = copies_check(l, err);

@@ -71,8 +71,8 @@ void layout_place(const struct layout *l, uint64_t chunk, unsigned copy, struct 
 	*ret = place;
 }
 
-void layout_place_concat(const struct layout *l, uint64_t offset_bytes, struct layout_place *ret,
-			 uint64_t *ret_run_bytes)
+void layout_place_concat(
+	const struct layout *l, uint64_t offset_bytes, struct layout_place *ret, uint64_t *ret_run_bytes)
 {
 	unsigned disk = 0;
 

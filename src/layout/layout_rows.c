@@ -90,8 +90,8 @@ static int failures_check(unsigned data, unsigned parity, const bool *failed, st
 	sp_assert(data > 0 && parity <= PARITY_MAX && data + parity <= LAYOUT_WIDTH_MAX);
 	if (missing <= parity)
 		return 0;
-	return error_set(err, ERR_LOST, "%u of %u columns are missing, parity makes up for %u", missing, data + parity,
-			 parity);
+	return error_set(
+		err, ERR_LOST, "%u of %u columns are missing, parity makes up for %u", missing, data + parity, parity);
 }
 
 int layout_plan_recover(unsigned data, unsigned parity, const bool *failed, bool *ret_read, struct error *err)
@@ -151,7 +151,7 @@ static void way_recover(struct way *w, unsigned data, unsigned parity, const boo
 }
 
 int layout_plan_write(unsigned data, unsigned parity, const bool *touched, const bool *whole, const bool *failed,
-		      struct layout_write_plan *ret, struct error *err)
+	struct layout_write_plan *ret, struct error *err)
 {
 	struct layout_write_plan plan = {.way = LAYOUT_WRITE_MODIFY};
 	bool given[LAYOUT_WIDTH_MAX] = {false};

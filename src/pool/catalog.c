@@ -18,7 +18,7 @@
 
 #define LLU(v) ((unsigned long long)(v))
 
-/* --- tables ------------------------------------------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 static unsigned id_bucket(uint64_t id)
 {
@@ -44,7 +44,8 @@ struct entry *catalog_child(struct pool *p, uint64_t parent, const char *name, b
 {
 	struct entry *e = p->catalog->by_name[name_bucket(parent, name)];
 
-	while (e && (e->d.parent != parent || (e->d.type == DATASET_SNAPSHOT) != snapshot || strcmp(e->d.name, name) != 0))
+	while (e &&
+		(e->d.parent != parent || (e->d.type == DATASET_SNAPSHOT) != snapshot || strcmp(e->d.name, name) != 0))
 		e = e->name_next;
 	return e;
 }
@@ -109,7 +110,7 @@ static void entry_remove(struct pool *p, struct entry *e)
 	entry_free(e);
 }
 
-/* --- paths --------------------------------------------------------------------------------------------------------------- */
+/* --- paths -------------------------------------------------------------------------------------------------------- */
 
 struct entry *catalog_parent(struct pool *p, const struct entry *e)
 {
@@ -143,14 +144,15 @@ static int path_word(const char **at, char word[256], const char *path, struct e
 	memcpy(word, *at, length);
 	word[length] = 0;
 	if (!dataset_name_is_valid(word))
-		return error_set(err, ERR_USAGE, "'%.200s': '%.100s' cannot be a name: letters, digits and -_.: are", path, word);
+		return error_set(err, ERR_USAGE, "'%.200s': '%.100s' cannot be a name: letters, digits and -_.: are",
+			path, word);
 	*at += length;
 	return 0;
 }
 
 /* Walks a path down to its end, or to its last word, which then is in `last` and need not exist. */
-static int path_walk(struct pool *p, const char *path, bool but_last, struct entry **ret, char last[256], bool *ret_snapshot,
-		     struct error *err)
+static int path_walk(struct pool *p, const char *path, bool but_last, struct entry **ret, char last[256],
+	bool *ret_snapshot, struct error *err)
 {
 	const char *at = path;
 	struct entry *e = NULL;
@@ -182,7 +184,7 @@ static int path_walk(struct pool *p, const char *path, bool but_last, struct ent
 		e = e ? catalog_child(p, e->d.id, word, snapshot) : p->catalog->root;
 		if (!e || e->leaving)
 			return error_set(err, ERR_NOT_FOUND, "there is no %s '%.*s'", snapshot ? "snapshot" : "dataset",
-					 (int)(at - path), path);
+				(int)(at - path), path);
 		if (*at == 0) {
 			if (but_last)
 				return error_set(err, ERR_USAGE, "'%s' is the pool itself", path);
@@ -200,7 +202,8 @@ struct entry *catalog_entry(struct pool *p, const char *path, struct error *err)
 	return path_walk(p, path, false, &e, NULL, NULL, err) ? NULL : e;
 }
 
-int catalog_split(struct pool *p, const char *path, bool snapshot, struct entry **ret_parent, char name[256], struct error *err)
+int catalog_split(
+	struct pool *p, const char *path, bool snapshot, struct entry **ret_parent, char name[256], struct error *err)
 {
 	bool is_snapshot;
 	int code = path_walk(p, path, true, ret_parent, name, &is_snapshot, err);
@@ -208,7 +211,8 @@ int catalog_split(struct pool *p, const char *path, bool snapshot, struct entry 
 	if (code)
 		return code;
 	if (is_snapshot != snapshot)
-		return error_set(err, ERR_USAGE, snapshot ? "'%s' is not DATASET@NAME" : "'%s' is the name of a snapshot", path);
+		return error_set(
+			err, ERR_USAGE, snapshot ? "'%s' is not DATASET@NAME" : "'%s' is the name of a snapshot", path);
 	if (!snapshot && (*ret_parent)->d.type != DATASET_FILESYSTEM)
 		return error_set(err, ERR_USAGE, "'%s': nothing can lie below a volume", path);
 	return 0;
@@ -228,7 +232,7 @@ struct dataset *dataset_by_path(struct pool *p, const char *path, struct error *
 	return e ? &e->d : NULL;
 }
 
-/* --- items ------------------------------------------------------------------------------------------------------------------ */
+/* --- items -------------------------------------------------------------------------------------------------------- */
 
 void catalog_facts_of(const struct entry *e, struct dataset_facts *ret)
 {
@@ -287,7 +291,8 @@ static int facts_apply(struct pool *p, uint64_t id, const uint8_t *value, uint32
 	return 0;
 }
 
-static int property_apply(struct pool *p, uint64_t id, unsigned which, const uint8_t *value, uint32_t bytes, struct error *err)
+static int property_apply(
+	struct pool *p, uint64_t id, unsigned which, const uint8_t *value, uint32_t bytes, struct error *err)
 {
 	struct entry *e = bytes ? entry_make(p, id) : catalog_find(p, id);
 	char *text = bytes ? malloc(bytes + 1) : NULL;
@@ -326,7 +331,8 @@ static int item_apply(struct pool *p, struct key key, const uint8_t *value, uint
 		return facts_apply(p, key.a, value, bytes, err);
 	if (key.b <= PROPERTY_COUNT) {
 		if (bytes > 255 || (bytes && memchr(value, 0, bytes)))
-			return error_set(err, ERR_CORRUPT, "property %llu of dataset %llu has %u bytes", LLU(key.b - 1), LLU(key.a), bytes);
+			return error_set(err, ERR_CORRUPT, "property %llu of dataset %llu has %u bytes", LLU(key.b - 1),
+				LLU(key.a), bytes);
 		return property_apply(p, key.a, (unsigned)key.b - 1, value, bytes, err);
 	}
 	return 0; /* of a later version, or the fold's */
@@ -339,13 +345,14 @@ static int root_apply(struct pool *p, uint64_t id, const uint8_t *value, uint32_
 	int code;
 
 	if (bytes != CATALOG_ROOT_BYTES)
-		return error_set(err, ERR_CORRUPT, "the root item of dataset %llu has %u bytes; expected %u", LLU(id), bytes,
-				 CATALOG_ROOT_BYTES);
+		return error_set(err, ERR_CORRUPT, "the root item of dataset %llu has %u bytes; expected %u", LLU(id),
+			bytes, CATALOG_ROOT_BYTES);
 	code = bp_unpack(value, &root, err);
 	if (code)
 		return code;
 	if (root.kind != BP_HOLE && root.kind != BP_NODE)
-		return error_set(err, ERR_CORRUPT, "the root of dataset %llu is a pointer of kind %u", LLU(id), root.kind);
+		return error_set(
+			err, ERR_CORRUPT, "the root of dataset %llu is a pointer of kind %u", LLU(id), root.kind);
 	e = entry_make(p, id);
 	if (!e)
 		return error_set(err, ERR_MEMORY, "out of memory for a dataset");
@@ -394,7 +401,7 @@ int catalog_writable(struct pool *p, struct error *err)
 	return catalog_put_facts(p, DATASET_ROOT_ID, &f, err);
 }
 
-/* --- for the fold ------------------------------------------------------------------------------------------------------------ */
+/* --- for the fold ------------------------------------------------------------------------------------------------- */
 
 static bool is_older(const struct dataset *a, const struct dataset *b)
 {
@@ -406,7 +413,8 @@ static struct dataset *neighbour(struct pool *p, uint64_t parent, const struct d
 {
 	struct dataset *best = NULL;
 
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		struct dataset *s = container_of(node, struct dataset, link);
 
 		if (s->type != DATASET_SNAPSHOT || s->parent != parent || s == d)
@@ -434,7 +442,7 @@ void catalog_dataset_gone(struct pool *p, struct dataset *d)
 	entry_remove(p, entry_of(d));
 }
 
-/* --- load, close ---------------------------------------------------------------------------------------------------------------- */
+/* --- load, close -------------------------------------------------------------------------------------------------- */
 
 struct load {
 	struct pool *p;
@@ -448,14 +456,15 @@ static bool load_item(void *arg, struct key key, const uint8_t *value, uint32_t 
 
 	os_scoped_lock(&l->p->lock);
 	l->code = key.b == CATALOG_ROOT && key.a != CATALOG_HISTORY ? root_apply(l->p, key.a, value, bytes, l->err)
-								     : item_apply(l->p, key, value, bytes, l->err);
+								    : item_apply(l->p, key, value, bytes, l->err);
 	return l->code == 0;
 }
 
 /* Every dataset has facts, and its parents lead to the root. */
 static int load_check(struct pool *p, struct error *err)
 {
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		struct entry *e = container_of(node, struct entry, d.link), *at = e;
 		unsigned depth = 0;
 
@@ -464,11 +473,14 @@ static int load_check(struct pool *p, struct error *err)
 		while (at && at != p->catalog->root && depth++ <= DATASET_DEPTH_MAX + 1)
 			at = catalog_find(p, at->d.parent);
 		if (at != p->catalog->root)
-			return error_set(err, ERR_CORRUPT, "dataset '%s' of the catalog does not lie below the pool's root", e->d.name);
+			return error_set(err, ERR_CORRUPT,
+				"dataset '%s' of the catalog does not lie below the pool's root", e->d.name);
 		if (e->d.origin && !catalog_find(p, e->d.origin))
-			return error_set(err, ERR_CORRUPT, "dataset '%s' of the catalog grew from snapshot %llu, which is not there",
-					 e->d.name, LLU(e->d.origin));
-		if (catalog_child(p, e->d.parent, e->d.name, e->d.type == DATASET_SNAPSHOT) != e && e != p->catalog->root)
+			return error_set(err, ERR_CORRUPT,
+				"dataset '%s' of the catalog grew from snapshot %llu, which is not there", e->d.name,
+				LLU(e->d.origin));
+		if (catalog_child(p, e->d.parent, e->d.name, e->d.type == DATASET_SNAPSHOT) != e &&
+			e != p->catalog->root)
 			return error_set(err, ERR_CORRUPT, "two datasets of the catalog are called '%s'", e->d.name);
 	}
 	return 0;
@@ -514,8 +526,7 @@ void catalog_close(struct pool *p)
 {
 	if (!p->catalog)
 		return;
-	list_for_each_safe(&p->datasets, node, keep)
-		entry_free(container_of(node, struct entry, d.link));
+	list_for_each_safe(&p->datasets, node, keep) entry_free(container_of(node, struct entry, d.link));
 	list_init(&p->datasets);
 	free(p->catalog);
 	p->catalog = NULL;

@@ -28,8 +28,8 @@ struct entry { /* a dataset and what only the catalog knows of it */
 	uint64_t guid;
 	char *local[PROPERTY_COUNT]; /* as it was set on this one; NULL: inherited or default */
 	struct entry *id_next, *name_next;
-	bool known; /* its facts were seen */
-	bool named; /* it is in the table of names */
+	bool known;   /* its facts were seen */
+	bool named;   /* it is in the table of names */
 	bool leaving; /* to be destroyed, what it has in memory is being forgotten */
 };
 
@@ -41,14 +41,18 @@ struct catalog {
 	uint64_t history_first, history_next; /* of the items kept; from 1 */
 };
 
-static inline struct entry *entry_of(struct dataset *d) { return d ? container_of(d, struct entry, d) : NULL; }
+static inline struct entry *entry_of(struct dataset *d)
+{
+	return d ? container_of(d, struct entry, d) : NULL;
+}
 struct entry *catalog_find(struct pool *p, uint64_t id); /* destroyed ones too */
 struct entry *catalog_child(struct pool *p, uint64_t parent, const char *name, bool snapshot);
 struct entry *catalog_entry(struct pool *p, const char *path, struct error *err); /* ERR_NOT_FOUND */
 struct entry *catalog_parent(struct pool *p, const struct entry *e);
 void catalog_path(struct pool *p, const struct entry *e, char path[1024]);
 /* Splits a path in two at its last '/' or '@' and finds what is before it. ERR_USAGE for names that cannot be. */
-int catalog_split(struct pool *p, const char *path, bool snapshot, struct entry **ret_parent, char name[256], struct error *err);
+int catalog_split(
+	struct pool *p, const char *path, bool snapshot, struct entry **ret_parent, char name[256], struct error *err);
 /* May the catalog be changed now? Makes sure that the root's facts are stored. */
 int catalog_writable(struct pool *p, struct error *err);
 /* One change: into the open transaction and, when that took it, into memory. bytes 0: delete. */
@@ -59,7 +63,8 @@ void catalog_facts_of(const struct entry *e, struct dataset_facts *ret);
 /* property.c */
 int property_find(const char *name); /* -1: no such settable one */
 int property_check(const struct entry *e, enum property which, const char *value, char normal[256], struct error *err);
-const char *property_effective(struct pool *p, const struct entry *e, enum property which, const struct entry **ret_from);
+const char *property_effective(
+	struct pool *p, const struct entry *e, enum property which, const struct entry **ret_from);
 void property_resolve(struct pool *p, struct entry *e); /* into what the data path asks for */
 void property_resolve_all(struct pool *p);
 

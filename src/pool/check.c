@@ -52,7 +52,7 @@ bool check_no_memory(struct check *c)
 	return false;
 }
 
-/* --- the small trees ---------------------------------------------------------------------------------------------------- */
+/* --- the small trees ---------------------------------------------------------------------------------------------- */
 
 static void check_uberblock(struct check *c)
 {

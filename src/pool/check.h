@@ -76,7 +76,7 @@ static inline void set_drop(uint8_t *set, size_t i)
 	set[i / 8] &= (uint8_t) ~(1u << (i % 8));
 }
 
-/* --- check_tree.c ------------------------------------------------------------------------------------------------------ */
+/* --- check_tree.c ------------------------------------------------------------------------------------------------- */
 
 /* Walks a tree: its shape, every copy of every node that was not seen, pieces marked in SET_TREE and the sets above.
  * `item` is called for each item in order. quiet: marks SET_TREE only and finds nothing (it was walked before). */
@@ -88,7 +88,7 @@ void check_pieces_clear(struct check *c, enum check_set set);
 /* May the copy on this disk lack what was written in commit `birth`? Then that it is bad is known and no finding. */
 bool check_is_behind(const struct check *c, unsigned disk, uint64_t birth);
 
-/* --- check_space.c ------------------------------------------------------------------------------------------------------ */
+/* --- check_space.c ------------------------------------------------------------------------------------------------ */
 
 void check_load_map(struct check *c);
 void check_load_runs(struct check *c);
@@ -97,11 +97,11 @@ void check_runs_clear(struct check *c, enum check_set set);
 void check_space(struct check *c);  /* what was reached against what is stated; who lies where */
 void check_memory(struct check *c); /* what the open pool holds in memory, and what is not folded yet */
 
-/* --- check_datasets.c ---------------------------------------------------------------------------------------------------- */
+/* --- check_datasets.c --------------------------------------------------------------------------------------------- */
 
 void check_datasets(struct check *c);
 
-/* --- check_data.c -------------------------------------------------------------------------------------------------------- */
+/* --- check_data.c ------------------------------------------------------------------------------------------------- */
 
 void check_record_data(
 	struct check *c, const struct check_run *r, const struct bp *bp, uint64_t dataset, uint64_t record);

@@ -7,7 +7,7 @@
 #define RECORDS_AT_ONCE 32u
 #define CHUNK_BYTES (1u << 20) /* of a column, read at once */
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------ */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t column_unit(const struct check_run *r, uint32_t stripe, unsigned column)
 {
@@ -37,7 +37,7 @@ static void read_all(struct check *c, struct disk_request *requests, const unsig
 		;
 }
 
-/* --- records ------------------------------------------------------------------------------------------------------------------- */
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
 struct check_records {
 	unsigned count;
@@ -116,7 +116,7 @@ void check_records_flush(struct check *c)
 	c->records = NULL;
 }
 
-/* --- stripes -------------------------------------------------------------------------------------------------------------------- */
+/* --- stripes ------------------------------------------------------------------------------------------------------ */
 
 struct stripe_check {
 	uint8_t *bytes;  /* CHUNK_BYTES for each column */

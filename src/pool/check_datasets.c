@@ -15,7 +15,7 @@
 
 #define LLU(v) ((unsigned long long)(v))
 
-/* --- the catalog ------------------------------------------------------------------------------------------------------------ */
+/* --- the catalog -------------------------------------------------------------------------------------------------- */
 
 static struct check_dataset *dataset_find(struct check *c, uint64_t id)
 {
@@ -136,7 +136,7 @@ static void dataset_facts_check(struct check *c, const struct check_dataset *d)
 			LLU(d->created_commit), LLU(c->uber.commit));
 }
 
-/* --- one tree ------------------------------------------------------------------------------------------------------------------ */
+/* --- one tree ----------------------------------------------------------------------------------------------------- */
 
 struct tree_figures {
 	const struct check_dataset *d;
@@ -248,7 +248,7 @@ static void walk_dataset(struct check *c, struct tree_figures *f)
 	check_tree(c, &f->d->root, f->d->id, f->d->name, f->quiet, record_item, f);
 }
 
-/* --- dead lists -------------------------------------------------------------------------------------------------------------- */
+/* --- dead lists --------------------------------------------------------------------------------------------------- */
 
 struct dead_walk {
 	struct check *c;
@@ -347,7 +347,7 @@ static void dead_tree_item(struct check *c, void *arg, struct key key, const uin
 		check_find(c, "there is a dead list %llu, which no dataset has", LLU(key.a));
 }
 
-/* --- chains ------------------------------------------------------------------------------------------------------------------ */
+/* --- chains ------------------------------------------------------------------------------------------------------- */
 
 static int chain_order(const void *x, const void *y)
 {

@@ -7,7 +7,7 @@
 
 #define LLU(v) ((unsigned long long)(v))
 
-/* --- the map of nodes ------------------------------------------------------------------------------------------------------ */
+/* --- the map of nodes --------------------------------------------------------------------------------------------- */
 
 static void map_item(struct check *c, void *arg, struct key key, const uint8_t *value, uint32_t bytes)
 {
@@ -58,7 +58,7 @@ static void check_map(struct check *c)
 		}
 }
 
-/* --- runs -------------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 static size_t set_bytes(const struct check_run *r)
 {
@@ -225,7 +225,7 @@ static void check_columns(struct check *c)
 	}
 }
 
-/* --- who lies where ---------------------------------------------------------------------------------------------------------- */
+/* --- who lies where ----------------------------------------------------------------------------------------------- */
 
 struct extent {
 	uint64_t unit, units;
@@ -356,7 +356,7 @@ void check_space(struct check *c)
 	check_places(c);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t stripes_held(const struct run *r)
 {
@@ -392,7 +392,7 @@ static void memory_columns(struct check *c, struct run *const *runs, size_t coun
 		for (unsigned z = 0; c->zones[d] && z < p->disks[d].zone_count; z++)
 			for (size_t i = 0; c->zones[d][z].sets[0] && i < p->disks[d].zone_bytes / NODE_BYTES; i++)
 				owned[d][CLASS_META] += set_has(c->zones[d][z].sets[SET_STATED], i);
-		for (unsigned class = 0; class <= CLASS_META; class++)
+		for (unsigned class = 0; class <= CLASS_META; class ++)
 			if (taken[class] != owned[d][class])
 				check_find(c,
 					"disk %u: %llu columns of %u bytes are taken in memory, and %llu have an owner",

@@ -19,7 +19,7 @@ struct walker {
 	bool any;
 };
 
-/* --- pieces --------------------------------------------------------------------------------------------------------------- */
+/* --- pieces ------------------------------------------------------------------------------------------------------- */
 
 bool check_piece(struct check *c, struct disk_address a, struct check_zone **ret, size_t *ret_bit)
 {
@@ -111,7 +111,7 @@ static bool mark_node(struct walker *w, const struct bp *bp, bool *ret_first)
 	return true;
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 /* Every copy. False: there is none to go on with. */
 static bool verify_copies(struct walker *w, const struct bp *bp)

@@ -84,7 +84,7 @@ void checkpoint_drop(struct pool *p)
 	p->checkpoint = NULL;
 }
 
-/* --- datasets as they will be ---------------------------------------------------------------------------------------------- */
+/* --- datasets as they will be ------------------------------------------------------------------------------------- */
 
 struct fold_tree *fold_tree_find(struct checkpoint *c, uint64_t id)
 {
@@ -186,7 +186,7 @@ void fold_node_dead(struct pool *p, uint64_t tree, const struct bp *bp)
 		space_free_meta(p, bp);
 }
 
-/* --- trees ------------------------------------------------------------------------------------------------------------------- */
+/* --- trees -------------------------------------------------------------------------------------------------------- */
 
 static void entry_gather(void *arg, const struct delta_entry *e)
 {
@@ -323,7 +323,7 @@ static int trees_fold(struct checkpoint *c, struct error *err)
 	return rc;
 }
 
-/* --- the catalog ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the catalog -------------------------------------------------------------------------------------------------- */
 
 static int change_compare(const void *a, const void *b)
 {
@@ -368,7 +368,7 @@ static int catalog_fold(struct checkpoint *c, struct error *err)
 	return tree_update(c->p, &c->uber.catalog, TREE_CATALOG, changes, count, c->commit, NULL, NULL, err);
 }
 
-/* --- the uberblock ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the uberblock ------------------------------------------------------------------------------------------------ */
 
 static int uberblock_make(struct checkpoint *c, struct error *err)
 {

@@ -22,13 +22,14 @@ struct committer {
 	uint64_t wanted;     /* the commit that somebody waits for */
 	uint64_t due_ns;     /* 0: nothing is dirty */
 	bool stop;
-	bool barrier;        /* one is on its way into the log: no fold begins before it is committed */
-	uint64_t folds_wanted, folds_begun, folds_ended, folds_failed; /* counted; begun and ended differ while one runs */
+	bool barrier; /* one is on its way into the log: no fold begins before it is committed */
+	uint64_t folds_wanted, folds_begun, folds_ended,
+		folds_failed; /* counted; begun and ended differ while one runs */
 	struct error fold_error;
 	unsigned fold_attempts;
 };
 
-#define ENTRIES_PART 4u    /* of the ring: when a transaction's entries are longer, it is committed and writers wait */
+#define ENTRIES_PART 4u /* of the ring: when a transaction's entries are longer, it is committed and writers wait */
 #define FOLD_ATTEMPTS 3u
 #define FOLD_RETRY_NS 100000000ULL
 
@@ -79,7 +80,8 @@ static uint8_t *entry_add(struct pool *p, struct transaction *t, enum log_type t
 	size_t needed = t->bytes + log_entry_bytes(bytes);
 
 	if (log_entry_bytes(bytes) > log_entries_max(p)) {
-		error_set(err, ERR_UNSUPPORTED, "an entry of %u bytes does not fit in the log of pool %s", bytes, p->config.name);
+		error_set(err, ERR_UNSUPPORTED, "an entry of %u bytes does not fit in the log of pool %s", bytes,
+			p->config.name);
 		return NULL;
 	}
 	if (needed > t->room) {
@@ -103,8 +105,8 @@ static uint8_t *entry_add(struct pool *p, struct transaction *t, enum log_type t
 	return payload;
 }
 
-int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value, uint32_t bytes,
-		    struct error *err)
+int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value,
+	uint32_t bytes, struct error *err)
 {
 	bool is_catalog = dataset == TREE_CATALOG;
 
@@ -137,7 +139,8 @@ static int op_add(struct transaction *t, enum log_type type, const uint8_t *payl
 	if (!more)
 		return error_set(err, ERR_MEMORY, "no memory for a transaction");
 	t->ops = more;
-	t->ops[t->op_count++] = (struct fold_op){.type = type, .dataset = get_le64(payload),
+	t->ops[t->op_count++] = (struct fold_op){.type = type,
+		.dataset = get_le64(payload),
 		.from = type == LOG_ROOT && bytes >= 16 ? get_le64(payload + 8) : 0};
 	t->barrier = true;
 	return 0;
@@ -149,7 +152,7 @@ static bool type_is_op(enum log_type type)
 }
 
 int transaction_append(struct pool *p, struct transaction *t, enum log_type type, const void *payload, uint32_t bytes,
-		       struct error *err)
+	struct error *err)
 {
 	if (!t)
 		t = p->open;
@@ -182,8 +185,8 @@ int transaction_wait_room(struct pool *p, struct error *err)
 	int rc;
 
 	os_scoped_lock(&p->lock);
-	while (!(rc = pool_refuses(p, err)) && (p->open->bytes > p->log_bytes / ENTRIES_PART ||
-					       delta_bytes(p->committed) > p->log_bytes)) {
+	while (!(rc = pool_refuses(p, err)) &&
+		(p->open->bytes > p->log_bytes / ENTRIES_PART || delta_bytes(p->committed) > p->log_bytes)) {
 		if (p->open->bytes > p->log_bytes / ENTRIES_PART)
 			c->wanted = max_of(c->wanted, p->open->commit);
 		else
@@ -203,7 +206,7 @@ int transaction_settle(struct pool *p, struct error *err)
 	return rc;
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static const struct bp *root_of(struct pool *p, uint64_t tree)
 {
@@ -238,7 +241,7 @@ static const struct delta_entry *deltas_find(struct pool *p, uint64_t tree, stru
 }
 
 int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes,
-		  struct error *err)
+	struct error *err)
 {
 	struct bp root;
 
@@ -251,7 +254,8 @@ int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *val
 		if (bytes == 0)
 			rc = ERR_NOT_FOUND;
 		else if (bytes > room)
-			rc = error_set(err, ERR_CORRUPT, "a value of %u bytes where at most %u are expected", bytes, room);
+			rc = error_set(
+				err, ERR_CORRUPT, "a value of %u bytes where at most %u are expected", bytes, room);
 		else
 			memcpy(value, e->value, bytes);
 		os_mutex_unlock(&p->lock);
@@ -270,7 +274,7 @@ int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *val
 	return tree_lookup(p, &root, dataset, key, value, room, ret_bytes, err);
 }
 
-/* --- one commit -------------------------------------------------------------------------------------------------------- */
+/* --- one commit --------------------------------------------------------------------------------------------------- */
 
 /* What its log entries say of runs is durable now. */
 static void runs_durable_entries(struct pool *p, const uint8_t *entries, uint32_t bytes)
@@ -512,7 +516,7 @@ int pool_commit(struct pool *p, struct error *err)
 	return pool_commit_now(p, err);
 }
 
-/* --- the thread of checkpoints ----------------------------------------------------------------------------------------- */
+/* --- the thread of checkpoints ------------------------------------------------------------------------------------ */
 
 static void folder_once(struct pool *p)
 {
@@ -604,7 +608,7 @@ int pool_checkpoint(struct pool *p, struct error *err)
 	return rc || p->read_only ? rc : pool_checkpoint_now(p, err);
 }
 
-/* --- import -------------------------------------------------------------------------------------------------------------- */
+/* --- import ------------------------------------------------------------------------------------------------------- */
 
 static int entry_apply(struct pool *p, struct transaction *t, const struct log_entry *e, struct error *err)
 {
@@ -645,11 +649,13 @@ static int entry_apply(struct pool *p, struct transaction *t, const struct log_e
 	default:
 		break;
 	}
-	return error_set(err, ERR_CORRUPT, "an entry of type %d with %u bytes in the log makes no sense", (int)e->type, e->bytes);
+	return error_set(err, ERR_CORRUPT, "an entry of type %d with %u bytes in the log makes no sense", (int)e->type,
+		e->bytes);
 }
 
 /* A whole commit, or intents behind the last one. A barrier is folded at once, as it was or would have been. */
-int commit_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
+int commit_apply(
+	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
 {
 	bool is_intent = flags & LOG_FLAG_INTENT;
 	struct transaction *t = is_intent ? p->open : transaction_make(commit, err);
@@ -705,7 +711,7 @@ int commit_into_checkpoint(struct pool *p, struct error *err)
 	return checkpoint_run(p, err);
 }
 
-/* --- open, close --------------------------------------------------------------------------------------------------------- */
+/* --- open, close -------------------------------------------------------------------------------------------------- */
 
 int commit_open(struct pool *p, struct error *err)
 {

@@ -42,7 +42,7 @@ static struct contexts *contexts_of_thread(void)
 	return c;
 }
 
-/* --- zle: tokens of LEB128 (length - 1) << 1 | is_zero; the bytes follow unless they are zero -------------------------- */
+/* --- zle: tokens of LEB128 (length - 1) << 1 | is_zero; the bytes follow unless they are zero --------------------- */
 
 #define ZLE_RUN_MIN 4u /* a shorter run of zeros costs more than it saves */
 
@@ -83,7 +83,7 @@ static size_t zle_compress(const uint8_t *in, size_t bytes, uint8_t *out, size_t
 			continue;
 		}
 		if (!zle_literals(&at, end, in + literals, i - literals) ||
-		    !put_varint(&at, end, (uint32_t)(zeros - i - 1) << 1 | 1))
+			!put_varint(&at, end, (uint32_t)(zeros - i - 1) << 1 | 1))
 			return 0;
 		literals = i = zeros;
 	}
@@ -156,7 +156,8 @@ static size_t lzjb_compress(const uint8_t *in, size_t bytes, uint8_t *out, size_
 			match = seen[hash];
 			seen[hash] = (uint32_t)i + 1;
 			if (match && i - (match - 1) <= LZJB_DISTANCE_MAX)
-				while (length < LZJB_MATCH_MAX && i + length < bytes && in[match - 1 + length] == in[i + length])
+				while (length < LZJB_MATCH_MAX && i + length < bytes &&
+					in[match - 1 + length] == in[i + length])
 					length++;
 		}
 		if (length >= LZJB_MATCH_MIN) {
@@ -212,7 +213,7 @@ static bool lzjb_decompress(const uint8_t *in, size_t bytes, uint8_t *out, size_
 	return at == bytes;
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------------------- */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 /* More than this is no gain: the record must fit in a smaller column, or inline, and be an eighth smaller. */
 static size_t pays_up_to(size_t bytes)

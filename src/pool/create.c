@@ -7,7 +7,7 @@
 
 #define MIB (1ULL << 20)
 #define ZONE_BYTES_MAX (16 * MIB)
-#define ZONES_LEAST 64u       /* unless they would be smaller than the largest column */
+#define ZONES_LEAST 64u /* unless they would be smaller than the largest column */
 #define LOG_BYTES_MIN MIB
 #define LOG_BYTES_MAX (128 * MIB)
 #define RESERVE_PART 16u
@@ -18,12 +18,15 @@ static int name_check(const char *name, struct error *err)
 
 	if (!name || !pool_name_is_valid(name))
 		return error_set(err, ERR_USAGE,
-			"'%s' is no name for a pool: a letter, then letters, digits and _ . : -, at most 255", name ? name : "");
+			"'%s' is no name for a pool: a letter, then letters, digits and _ . : -, at most 255",
+			name ? name : "");
 	for (size_t i = 0; i < array_count(reserved); i++) {
 		size_t length = strlen(reserved[i]);
 
-		if (strncasecmp(name, reserved[i], length) == 0 && strspn(name + length, "0123456789") == strlen(name + length))
-			return error_set(err, ERR_USAGE, "'%s' is no name for a pool: the word means a kind of group", name);
+		if (strncasecmp(name, reserved[i], length) == 0 &&
+			strspn(name + length, "0123456789") == strlen(name + length))
+			return error_set(
+				err, ERR_USAGE, "'%s' is no name for a pool: the word means a kind of group", name);
 	}
 	return 0;
 }
@@ -34,9 +37,10 @@ static int kind_parse(const struct pool_vdev *v, enum group_kind *ret, unsigned 
 		const char *name;
 		enum group_kind kind;
 		unsigned parity;
-	} kinds[] = {{"disk", GROUP_DISK, 0}, {"mirror", GROUP_MIRROR, 0}, {"parity", GROUP_PARITY, 1}, {"parity1", GROUP_PARITY, 1},
-		{"parity2", GROUP_PARITY, 2}, {"parity3", GROUP_PARITY, 3}, {"raidz", GROUP_PARITY, 1}, {"raidz1", GROUP_PARITY, 1},
-		{"raidz2", GROUP_PARITY, 2}, {"raidz3", GROUP_PARITY, 3}};
+	} kinds[] = {{"disk", GROUP_DISK, 0}, {"mirror", GROUP_MIRROR, 0}, {"parity", GROUP_PARITY, 1},
+		{"parity1", GROUP_PARITY, 1}, {"parity2", GROUP_PARITY, 2}, {"parity3", GROUP_PARITY, 3},
+		{"raidz", GROUP_PARITY, 1}, {"raidz1", GROUP_PARITY, 1}, {"raidz2", GROUP_PARITY, 2},
+		{"raidz3", GROUP_PARITY, 3}};
 
 	for (size_t i = 0; i < array_count(kinds); i++)
 		if (strcmp(v->kind, kinds[i].name) == 0) {
@@ -56,22 +60,25 @@ static int group_check(const struct pool_vdev *v, unsigned disk_count, struct co
 	if (rc)
 		return rc;
 	if (v->count == 0 || v->first + v->count > disk_count)
-		return error_set(err, ERR_USAGE, "a group of %u disks from the %uth on, of %u", v->count, v->first + 1, disk_count);
+		return error_set(err, ERR_USAGE, "a group of %u disks from the %uth on, of %u", v->count, v->first + 1,
+			disk_count);
 	if (kind == GROUP_DISK && v->count != 1)
 		return error_set(err, ERR_USAGE, "a plain disk is a group of one, not of %u", v->count);
 	if (kind == GROUP_MIRROR && (v->count < 2 || v->count > POOL_COPIES_MAX))
 		return error_set(err, ERR_USAGE, "a mirror has 2 to %u disks, not %u", POOL_COPIES_MAX, v->count);
 	if (kind == GROUP_PARITY && v->count < parity + 1)
-		return error_set(err, ERR_USAGE, "parity%u needs %u disks at least, not %u", parity, parity + 1, v->count);
+		return error_set(
+			err, ERR_USAGE, "parity%u needs %u disks at least, not %u", parity, parity + 1, v->count);
 	unsigned width = v->width ? v->width : min_of(v->count, POOL_WIDTH_MAX);
 	if (width > v->count || width <= parity || width > POOL_WIDTH_MAX)
-		return error_set(err, ERR_USAGE, "stripes of %u columns do not fit %s over %u disks: %u to %u", width, v->kind, v->count,
-			parity + 1, min_of(v->count, POOL_WIDTH_MAX));
+		return error_set(err, ERR_USAGE, "stripes of %u columns do not fit %s over %u disks: %u to %u", width,
+			v->kind, v->count, parity + 1, min_of(v->count, POOL_WIDTH_MAX));
 	*ret = (struct config_group){.kind = (uint8_t)kind, .parity = (uint8_t)parity, .width = (uint16_t)width};
 	return 0;
 }
 
-static int groups_check(const struct pool_create_options *o, unsigned disk_count, struct pool_config *c, struct error *err)
+static int groups_check(
+	const struct pool_create_options *o, unsigned disk_count, struct pool_config *c, struct error *err)
 {
 	bool used[POOL_DISKS_MAX] = {false};
 
@@ -95,8 +102,10 @@ static int groups_check(const struct pool_create_options *o, unsigned disk_count
 		}
 		if (!o->force && c->groups[g].parity != c->groups[0].parity)
 			return error_set(err, ERR_USAGE,
-				"the groups survive different numbers of failures (%u and %u): the pool is only as safe as the least of "
-				"them; force it if that is meant", c->groups[0].parity, c->groups[g].parity);
+				"the groups survive different numbers of failures (%u and %u): the pool is only as "
+				"safe as the least of "
+				"them; force it if that is meant",
+				c->groups[0].parity, c->groups[g].parity);
 	}
 	for (unsigned i = 0; i < disk_count; i++)
 		if (!used[i])
@@ -118,8 +127,10 @@ static int twins_check(struct disk *const *disks, unsigned count, struct error *
 		if (path && disk_inspect(path, &facts[i], &ignored))
 			memset(&facts[i], 0, sizeof facts[i]);
 		for (unsigned k = 0; k < i; k++)
-			if (disks[k] == disks[i] || (facts[i].inode && facts[i].inode == facts[k].inode && facts[i].device == facts[k].device))
-				return error_set(err, ERR_USAGE, "%s and %s are one disk", disk_traits(disks[k])->name, disk_traits(disks[i])->name);
+			if (disks[k] == disks[i] || (facts[i].inode && facts[i].inode == facts[k].inode &&
+							    facts[i].device == facts[k].device))
+				return error_set(err, ERR_USAGE, "%s and %s are one disk", disk_traits(disks[k])->name,
+					disk_traits(disks[i])->name);
 	}
 	return 0;
 }
@@ -132,8 +143,8 @@ static int disk_check(struct disk *d, struct error *err)
 		return error_set(err, ERR_TOO_SMALL, "%s has %llu bytes; a disk of a pool has 16 MiB at least", t->name,
 			(unsigned long long)t->size_bytes);
 	if (t->logical_bytes > POOL_UNIT_BYTES)
-		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes; a pool writes units of %u", t->name, t->logical_bytes,
-			POOL_UNIT_BYTES);
+		return error_set(err, ERR_UNSUPPORTED, "%s has sectors of %u bytes; a pool writes units of %u", t->name,
+			t->logical_bytes, POOL_UNIT_BYTES);
 	if (t->read_only)
 		return error_set(err, ERR_READ_ONLY, "%s is open for reading only", t->name);
 	return 0;
@@ -152,10 +163,13 @@ static int strangers_check(struct disk *const *disks, unsigned count, struct err
 		const char *name = disk_traits(disks[i])->name;
 
 		if (f->configs)
-			rc = error_set(err, ERR_REFUSED, "%s belongs to pool %s (%s), last used on %s; force it to write over that", name, f->name,
-				f->exported ? "exported" : "not exported", f->host_name[0] ? f->host_name : "an unnamed host");
+			rc = error_set(err, ERR_REFUSED,
+				"%s belongs to pool %s (%s), last used on %s; force it to write over that", name,
+				f->name, f->exported ? "exported" : "not exported",
+				f->host_name[0] ? f->host_name : "an unnamed host");
 		else if (f->claims)
-			rc = error_set(err, ERR_REFUSED, "%s has the label of a pool, not to be read: %s; force it to write over that", name,
+			rc = error_set(err, ERR_REFUSED,
+				"%s has the label of a pool, not to be read: %s; force it to write over that", name,
 				f->why.text);
 		else if (!f->read)
 			rc = error_set(err, f->why.code ? f->why.code : ERR_IO, "%s cannot be read", name);
@@ -186,7 +200,8 @@ static uint64_t log_bytes_of(const struct pool_create_options *o, struct disk *c
 }
 
 /* Where zones begin and how many there are. The log lies right behind the front label. */
-static void disks_measure(const struct pool_create_options *o, struct disk *const *disks, uint64_t log_bytes, struct pool_config *c)
+static void disks_measure(
+	const struct pool_create_options *o, struct disk *const *disks, uint64_t log_bytes, struct pool_config *c)
 {
 	bool rotating = false;
 
@@ -199,7 +214,8 @@ static void disks_measure(const struct pool_create_options *o, struct disk *cons
 		d->size_bytes = t->size_bytes;
 		d->zone_bytes = min_of(max_of(zone, MIB), ZONE_BYTES_MAX);
 		d->data_start_bytes = round_up_u64(LABEL_BYTES + log_bytes, MIB);
-		d->zone_count = (uint32_t)((round_down_u64(t->size_bytes, MIB) - LABEL_BYTES - d->data_start_bytes) / d->zone_bytes);
+		d->zone_count = (uint32_t)((round_down_u64(t->size_bytes, MIB) - LABEL_BYTES - d->data_start_bytes) /
+					   d->zone_bytes);
 		d->state = PD_ONLINE;
 		snprintf(d->path, sizeof d->path, "%s", t->path ? t->path : t->name);
 	}
@@ -227,8 +243,8 @@ static void plan_make(const struct pool_config *c, struct pool_plan *ret)
 	ret->failures_survived = least;
 }
 
-static int config_make(const struct pool_create_options *o, struct disk *const *disks, unsigned disk_count, uint64_t *ret_log_bytes,
-		       struct pool_config *c, struct error *err)
+static int config_make(const struct pool_create_options *o, struct disk *const *disks, unsigned disk_count,
+	uint64_t *ret_log_bytes, struct pool_config *c, struct error *err)
 {
 	int rc = name_check(o->name, err);
 
@@ -248,8 +264,8 @@ static int config_make(const struct pool_create_options *o, struct disk *const *
 	return 0;
 }
 
-int pool_create_plan(const struct pool_create_options *o, struct disk *const *disks, unsigned disk_count, struct pool_plan *ret,
-		     struct error *err)
+int pool_create_plan(const struct pool_create_options *o, struct disk *const *disks, unsigned disk_count,
+	struct pool_plan *ret, struct error *err)
 {
 	scoped_free struct pool_config *c = calloc(1, sizeof *c);
 	uint64_t log_bytes;
@@ -270,7 +286,11 @@ static void id_draw(uint8_t id[16])
 
 static int labels_make(struct pool *p, struct disk *const *disks, struct error *err)
 {
-	struct uberblock u = {.checkpoint = 1, .commit = 1, .log_sequence = 1, .next_run = 1, .next_dataset = TREE_DATASET_FIRST,
+	struct uberblock u = {.checkpoint = 1,
+		.commit = 1,
+		.log_sequence = 1,
+		.next_run = 1,
+		.next_dataset = TREE_DATASET_FIRST,
 		.wall_ns = os_wall_ns()};
 
 	id_draw(p->id);
@@ -281,7 +301,8 @@ static int labels_make(struct pool *p, struct disk *const *disks, struct error *
 		struct pool_disk *d = &p->disks[i];
 
 		id_draw(p->config.disks[i].id);
-		*d = (struct pool_disk){.disk = disks[i], .config = &p->config.disks[i], .index = i, .state = PD_ONLINE};
+		*d = (struct pool_disk){
+			.disk = disks[i], .config = &p->config.disks[i], .index = i, .state = PD_ONLINE};
 	}
 	p->config.host_id = label_host(p->config.host_name);
 	/* The uberblock first: who finds a label finds a pool behind it. */

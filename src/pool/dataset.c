@@ -18,7 +18,7 @@ static int code_of(const struct error *err, int otherwise)
 	return err && err->code ? err->code : otherwise;
 }
 
-/* --- figures --------------------------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 bool is_below(struct pool *p, const struct entry *e, const struct entry *above)
 {
@@ -39,7 +39,8 @@ static uint64_t used_below(struct pool *p, const struct entry *e)
 {
 	uint64_t bytes = 0;
 
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		const struct entry *at = container_of(node, struct entry, d.link);
 
 		if (!at->d.destroyed && is_below(p, at, e))
@@ -54,7 +55,8 @@ void dataset_figures(struct pool *p, const struct entry *e, struct figures *ret)
 	ret->available = 0;
 	if (e->d.type == DATASET_SNAPSHOT)
 		return;
-	ret->available = space_available_bytes(p) + (e->d.reservation > e->d.referenced ? e->d.reservation - e->d.referenced : 0);
+	ret->available = space_available_bytes(p) +
+			 (e->d.reservation > e->d.referenced ? e->d.reservation - e->d.referenced : 0);
 	for (const struct entry *at = e; at; at = catalog_parent(p, at)) {
 		uint64_t used;
 
@@ -71,8 +73,9 @@ int dataset_room_check(struct pool *p, const struct entry *parent, uint64_t more
 	uint64_t available = space_available_bytes(p);
 
 	if (more_bytes > available)
-		return error_set(err, ERR_SPACE, "%s are to be reserved and the pool has %s; a sparse volume (-s) reserves nothing",
-				 size_format_binary(more_bytes, wanted), size_format_binary(available, there));
+		return error_set(err, ERR_SPACE,
+			"%s are to be reserved and the pool has %s; a sparse volume (-s) reserves nothing",
+			size_format_binary(more_bytes, wanted), size_format_binary(available, there));
 	for (const struct entry *at = parent; at; at = catalog_parent(p, at)) {
 		uint64_t used;
 
@@ -82,13 +85,13 @@ int dataset_room_check(struct pool *p, const struct entry *parent, uint64_t more
 		if (used > at->d.quota || more_bytes > at->d.quota - used) {
 			catalog_path(p, at, path);
 			return error_set(err, ERR_SPACE, "%s more is over the quota of %.200s",
-					 size_format_binary(more_bytes, wanted), path);
+				size_format_binary(more_bytes, wanted), path);
 		}
 	}
 	return 0;
 }
 
-/* --- create ------------------------------------------------------------------------------------------------------------------------ */
+/* --- create ------------------------------------------------------------------------------------------------------- */
 
 struct creation {
 	struct dataset_facts facts;
@@ -116,7 +119,8 @@ static int creation_properties(struct creation *c, const char *const *properties
 			return error_set(err, ERR_USAGE, "'%.100s' is not NAME=VALUE", *properties);
 		memcpy(name, *properties, (size_t)(equals - *properties));
 		name[equals - *properties] = 0;
-		if (c->facts.type == DATASET_VOLUME && (strcmp(name, "volblocksize") == 0 || property_find(name) == PROPERTY_RECORDSIZE)) {
+		if (c->facts.type == DATASET_VOLUME &&
+			(strcmp(name, "volblocksize") == 0 || property_find(name) == PROPERTY_RECORDSIZE)) {
 			struct entry any = {.d.type = DATASET_FILESYSTEM};
 
 			code = property_check(&any, PROPERTY_RECORDSIZE, equals + 1, normal, err);
@@ -151,13 +155,15 @@ static int creation_put(struct pool *p, struct creation *c, struct error *err)
 	code = catalog_put_facts(p, c->id, &c->facts, err);
 	for (unsigned i = 0; !code && i < PROPERTY_COUNT; i++)
 		if (c->local[i])
-			code = catalog_put(p, (struct key){c->id, CATALOG_PROPERTY(i)}, c->local[i], (uint32_t)strlen(c->local[i]), err);
+			code = catalog_put(p, (struct key){c->id, CATALOG_PROPERTY(i)}, c->local[i],
+				(uint32_t)strlen(c->local[i]), err);
 	property_resolve_all(p);
 	return code;
 }
 
 /* With the lock: the place is free and may be taken. */
-static int creation_place(struct pool *p, struct creation *c, const char *path, struct entry **ret_parent, struct error *err)
+static int creation_place(
+	struct pool *p, struct creation *c, const char *path, struct entry **ret_parent, struct error *err)
 {
 	int code = catalog_writable(p, err);
 
@@ -172,7 +178,7 @@ static int creation_place(struct pool *p, struct creation *c, const char *path, 
 }
 
 int pool_volume_create(struct pool *p, const char *path, uint64_t bytes, uint32_t record_bytes, bool sparse,
-		       const char *const *properties, struct error *err)
+	const char *const *properties, struct error *err)
 {
 	struct creation c = {.facts = {.type = DATASET_VOLUME, .volume_bytes = bytes, .record_bytes = record_bytes}};
 	struct entry *parent;
@@ -181,8 +187,10 @@ int pool_volume_create(struct pool *p, const char *path, uint64_t bytes, uint32_
 	if (!code && (bytes == 0 || bytes > 1ULL << 62))
 		code = error_set(err, ERR_USAGE, "a volume of %llu bytes cannot be", LLU(bytes));
 	if (!code && c.facts.record_bytes &&
-	    (c.facts.record_bytes < POOL_UNIT_BYTES || c.facts.record_bytes > 1 << 20 || !is_power_of_two(c.facts.record_bytes)))
-		code = error_set(err, ERR_USAGE, "records of %u bytes cannot be: a power of two from 4KiB to 1MiB", c.facts.record_bytes);
+		(c.facts.record_bytes < POOL_UNIT_BYTES || c.facts.record_bytes > 1 << 20 ||
+			!is_power_of_two(c.facts.record_bytes)))
+		code = error_set(err, ERR_USAGE, "records of %u bytes cannot be: a power of two from 4KiB to 1MiB",
+			c.facts.record_bytes);
 	code = code ? code : transaction_wait_room(p, err);
 	if (!code) {
 		os_scoped_lock(&p->lock);
@@ -220,7 +228,7 @@ int pool_dataset_create(struct pool *p, const char *path, const char *const *pro
 	return code ? code : pool_commit_now(p, err);
 }
 
-/* --- destroy --------------------------------------------------------------------------------------------------------------------------- */
+/* --- destroy ------------------------------------------------------------------------------------------------------ */
 
 struct set { /* of datasets */
 	struct entry **items;
@@ -267,7 +275,8 @@ static void set_release(struct set *s)
 
 static bool depends(struct pool *p, const struct entry *e, const struct entry *on)
 {
-	return !e->d.destroyed && e != on && e != p->catalog->root && (e->d.parent == on->d.id || e->d.origin == on->d.id);
+	return !e->d.destroyed && e != on && e != p->catalog->root &&
+	       (e->d.parent == on->d.id || e->d.origin == on->d.id);
 }
 
 /* In an order in which each goes after all that depends on it: clones and children first, snapshots from the newest. */
@@ -294,19 +303,22 @@ static int set_check(struct pool *p, const struct set *s, const struct entry *e,
 			catalog_path(p, s->items[i], path);
 			return error_set(err, ERR_BUSY, "'%.250s' is being destroyed already", path);
 		}
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		const struct entry *at = container_of(node, struct entry, d.link);
 
 		if (!recursive && depends(p, at, e) && at->d.parent == e->d.id) {
 			catalog_path(p, e, path);
 			catalog_path(p, at, other);
-			return error_set(err, ERR_REFUSED, "'%.180s' has '%.180s' and maybe more below it: destroy it with -r", path, other);
+			return error_set(err, ERR_REFUSED,
+				"'%.180s' has '%.180s' and maybe more below it: destroy it with -r", path, other);
 		}
 		for (size_t i = 0; i < s->count; i++)
 			if (depends(p, at, s->items[i]) && at->d.origin == s->items[i]->d.id && !set_holds(s, at)) {
 				catalog_path(p, s->items[i], path);
 				catalog_path(p, at, other);
-				return error_set(err, ERR_REFUSED, "'%.180s' is the origin of the clone '%.180s'", path, other);
+				return error_set(
+					err, ERR_REFUSED, "'%.180s' is the origin of the clone '%.180s'", path, other);
 			}
 	}
 	return 0;
@@ -365,7 +377,8 @@ int pool_dataset_destroy(struct pool *p, const char *path, bool recursive, struc
 		if (e == p->catalog->root)
 			return error_set(err, ERR_USAGE, "'%s' is the pool itself", path);
 		set_gather(p, &s, e);
-		code = s.failed ? error_set(err, ERR_MEMORY, "out of memory for what to destroy") : set_check(p, &s, e, recursive, err);
+		code = s.failed ? error_set(err, ERR_MEMORY, "out of memory for what to destroy")
+				: set_check(p, &s, e, recursive, err);
 		if (!code)
 			set_leave(&s, true);
 	}
@@ -378,15 +391,16 @@ int pool_dataset_destroy(struct pool *p, const char *path, bool recursive, struc
 	return code ? code : pool_barrier_now(p, err);
 }
 
-/* --- rename ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- rename ------------------------------------------------------------------------------------------------------- */
 
 static int rename_check(struct pool *p, struct entry *e, const struct entry *parent, const char *from, const char *to,
-			struct error *err)
+	struct error *err)
 {
 	if (e == p->catalog->root)
 		return error_set(err, ERR_USAGE, "'%s' is the pool itself and keeps its name", from);
 	if (e->d.type == DATASET_SNAPSHOT && parent->d.id != e->d.parent)
-		return error_set(err, ERR_USAGE, "a snapshot stays with its dataset: '%s' cannot become '%s'", from, to);
+		return error_set(
+			err, ERR_USAGE, "a snapshot stays with its dataset: '%s' cannot become '%s'", from, to);
 	if (e->d.type != DATASET_SNAPSHOT && is_below(p, parent, e))
 		return error_set(err, ERR_USAGE, "'%s' cannot go below itself", from);
 	return 0;
@@ -397,7 +411,8 @@ static bool paths_fit(struct pool *p, struct entry *e, const char *from, const c
 {
 	char path[1024];
 
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		const struct entry *at = container_of(node, struct entry, d.link);
 
 		if (at->d.destroyed || !is_below(p, at, e))
@@ -429,7 +444,8 @@ int pool_dataset_rename(struct pool *p, const char *from, const char *to, struct
 		if (!code && catalog_child(p, parent->d.id, name, e->d.type == DATASET_SNAPSHOT))
 			code = error_set(err, ERR_EXISTS, "'%s' exists already", to);
 		if (!code && !paths_fit(p, e, from, to))
-			code = error_set(err, ERR_USAGE, "below '%s' paths would be longer than %u bytes", to, DATASET_PATH_MAX);
+			code = error_set(
+				err, ERR_USAGE, "below '%s' paths would be longer than %u bytes", to, DATASET_PATH_MAX);
 		if (!code) {
 			catalog_facts_of(e, &f);
 			f.parent = parent->d.id;
@@ -441,7 +457,7 @@ int pool_dataset_rename(struct pool *p, const char *from, const char *to, struct
 	return code ? code : pool_commit_now(p, err);
 }
 
-/* --- snapshots ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- snapshots ---------------------------------------------------------------------------------------------------- */
 
 /* With the lock. */
 static int snapshot_put(struct pool *p, struct entry *of, const char *name, struct error *err)
@@ -475,11 +491,12 @@ int pool_snapshot_create(struct pool *p, const char *path_at_name, bool recursiv
 		code = code ? code : catalog_split(p, path_at_name, true, &of, name, err);
 		if (code)
 			return code;
-		list_for_each(&p->datasets, node) {
+		list_for_each(&p->datasets, node)
+		{
 			struct entry *at = container_of(node, struct entry, d.link);
 
 			if (!at->d.destroyed && !at->leaving && at->d.type != DATASET_SNAPSHOT &&
-			    (at == of || (recursive && is_below(p, at, of))))
+				(at == of || (recursive && is_below(p, at, of))))
 				set_add(&s, at);
 		}
 		if (s.failed)
@@ -489,7 +506,8 @@ int pool_snapshot_create(struct pool *p, const char *path_at_name, bool recursiv
 			if (catalog_child(p, s.items[i]->d.id, name, true))
 				code = error_set(err, ERR_EXISTS, "'%.250s@%s' exists already", path, name);
 			else if (strlen(path) + 1 + strlen(name) > DATASET_PATH_MAX)
-				code = error_set(err, ERR_USAGE, "'%.100s…@%.100s' is longer than %u bytes", path, name, DATASET_PATH_MAX);
+				code = error_set(err, ERR_USAGE, "'%.100s…@%.100s' is longer than %u bytes", path, name,
+					DATASET_PATH_MAX);
 		}
 		for (size_t i = 0; !code && i < s.count; i++)
 			code = snapshot_put(p, s.items[i], name, err);
@@ -511,7 +529,8 @@ static int rollback_newer(struct pool *p, struct entry *snapshot, bool destroy, 
 		return error_set(err, ERR_MEMORY, "out of memory for snapshots");
 	if (newer->count && !destroy) {
 		catalog_path(p, newer->items[0], path);
-		return error_set(err, ERR_REFUSED, "'%.250s' is newer and would have to be destroyed: ask for that (-r)", path);
+		return error_set(
+			err, ERR_REFUSED, "'%.250s' is newer and would have to be destroyed: ask for that (-r)", path);
 	}
 	/* From the newest, as destroy does. */
 	for (size_t i = 0; i < newer->count / 2; i++) {
@@ -602,7 +621,7 @@ int pool_clone_create(struct pool *p, const char *snapshot, const char *path, st
 	return code ? code : pool_barrier_now(p, err);
 }
 
-/* --- list ---------------------------------------------------------------------------------------------------------------------------------- */
+/* --- list --------------------------------------------------------------------------------------------------------- */
 
 static void info_of(struct pool *p, const struct entry *e, struct dataset_info *ret)
 {
@@ -631,7 +650,8 @@ static void info_of(struct pool *p, const struct entry *e, struct dataset_info *
 /* By name, word by word; a dataset, then its snapshots by age, then what lies below it. */
 static int info_compare(const void *a, const void *b)
 {
-	static const char first[] = {0, '@', '/'}; /* an end, then a snapshot, then what lies below, then longer names */
+	static const char first[] = {
+		0, '@', '/'}; /* an end, then a snapshot, then what lies below, then longer names */
 	const struct dataset_info *x = a, *y = b;
 	const char *s = x->path, *t = y->path;
 
@@ -639,7 +659,8 @@ static int info_compare(const void *a, const void *b)
 		s++, t++;
 	if (x->type == DATASET_SNAPSHOT && y->type == DATASET_SNAPSHOT && x->parent == y->parent)
 		return x->created_commit != y->created_commit ? (x->created_commit < y->created_commit ? -1 : 1)
-							       : x->id < y->id ? -1 : x->id > y->id;
+		       : x->id < y->id                        ? -1
+							      : x->id > y->id;
 	if (*s == *t)
 		return 0;
 	for (unsigned i = 0; i < array_count(first); i++)
@@ -648,8 +669,8 @@ static int info_compare(const void *a, const void *b)
 	return (unsigned char)*s < (unsigned char)*t ? -1 : 1;
 }
 
-int pool_dataset_list(struct pool *p, const char *path, bool (*visit)(void *arg, const struct dataset_info *), void *arg,
-		      struct error *err)
+int pool_dataset_list(struct pool *p, const char *path, bool (*visit)(void *arg, const struct dataset_info *),
+	void *arg, struct error *err)
 {
 	struct dataset_info *infos = NULL;
 	size_t count = 0;
@@ -657,11 +678,11 @@ int pool_dataset_list(struct pool *p, const char *path, bool (*visit)(void *arg,
 	os_mutex_lock(&p->lock);
 	struct entry *from = path ? catalog_entry(p, path, err) : p->catalog->root;
 	if (from) {
-		list_for_each(&p->datasets, node)
-			count++;
+		list_for_each(&p->datasets, node) count++;
 		infos = calloc(count, sizeof(*infos));
 		count = 0;
-		list_for_each(&p->datasets, node) {
+		list_for_each(&p->datasets, node)
+		{
 			struct entry *e = container_of(node, struct entry, d.link);
 
 			if (infos && !e->d.destroyed && !e->leaving && is_below(p, e, from))
@@ -680,7 +701,7 @@ int pool_dataset_list(struct pool *p, const char *path, bool (*visit)(void *arg,
 	return 0;
 }
 
-/* --- history --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- history ------------------------------------------------------------------------------------------------------ */
 
 #define HISTORY_TEXT_MAX 2048u
 
@@ -700,13 +721,14 @@ int pool_history_add(struct pool *p, const char *command, struct error *err)
 	if (!code && c->history_next - c->history_first >= HISTORY_KEPT)
 		code = catalog_put(p, (struct key){CATALOG_HISTORY, c->history_first}, NULL, 0, err);
 	if (!code)
-		code = catalog_put(p, (struct key){CATALOG_HISTORY, c->history_next}, value, (uint32_t)(8 + length), err);
+		code = catalog_put(
+			p, (struct key){CATALOG_HISTORY, c->history_next}, value, (uint32_t)(8 + length), err);
 	os_mutex_unlock(&p->lock);
 	return code ? code : pool_commit_now(p, err);
 }
 
-int pool_history_list(struct pool *p, bool (*visit)(void *arg, uint64_t wall_ns, const char *command), void *arg,
-		      struct error *err)
+int pool_history_list(
+	struct pool *p, bool (*visit)(void *arg, uint64_t wall_ns, const char *command), void *arg, struct error *err)
 {
 	uint8_t value[8 + HISTORY_TEXT_MAX + 1];
 	uint64_t first, next;
@@ -723,7 +745,8 @@ int pool_history_list(struct pool *p, bool (*visit)(void *arg, uint64_t wall_ns,
 		os_mutex_lock(&p->lock);
 		pin = reader_enter(p);
 		os_mutex_unlock(&p->lock);
-		code = record_lookup(p, TREE_CATALOG, (struct key){CATALOG_HISTORY, i}, value, sizeof(value) - 1, &bytes, err);
+		code = record_lookup(
+			p, TREE_CATALOG, (struct key){CATALOG_HISTORY, i}, value, sizeof(value) - 1, &bytes, err);
 		os_mutex_lock(&p->lock);
 		reader_leave(p, pin);
 		os_mutex_unlock(&p->lock);

@@ -56,7 +56,7 @@ struct delta {
 	struct delta_node *head[LEVELS_MAX];
 };
 
-/* --- the arena ------------------------------------------------------------------------------------------------------ */
+/* --- the arena ---------------------------------------------------------------------------------------------------- */
 
 static struct chunk *chunk_make(struct delta *d, size_t bytes)
 {
@@ -148,7 +148,7 @@ uint64_t delta_bytes(const struct delta *d)
 	return d->bytes;
 }
 
-/* --- the skip list -------------------------------------------------------------------------------------------------- */
+/* --- the skip list ------------------------------------------------------------------------------------------------ */
 
 static inline int place_compare(const struct delta_entry *e, uint64_t tree, struct key key)
 {
@@ -245,7 +245,7 @@ static struct delta_node *node_make(
 	return n;
 }
 
-/* --- the dead ------------------------------------------------------------------------------------------------------- */
+/* --- the dead ----------------------------------------------------------------------------------------------------- */
 
 static bool value_is_data(uint64_t tree, const uint8_t *value, uint32_t bytes)
 {
@@ -273,7 +273,7 @@ static void dead_link(struct delta *d, struct delta_dead *dead, uint64_t tree, c
 	d->dead_count++;
 }
 
-/* --- put, find, walk ------------------------------------------------------------------------------------------------ */
+/* --- put, find, walk ---------------------------------------------------------------------------------------------- */
 
 int delta_put(struct delta *d, uint64_t tree, struct key key, const uint8_t *value, uint32_t bytes, struct error *err)
 {
@@ -341,7 +341,7 @@ void delta_walk_dead(const struct delta *d, void (*visit)(void *arg, uint64_t tr
 			visit(arg, dead->tree, &bp);
 }
 
-/* --- absorbing ------------------------------------------------------------------------------------------------------ */
+/* --- absorbing ---------------------------------------------------------------------------------------------------- */
 
 static void unlink_node(struct delta *d, struct delta_node *n)
 {

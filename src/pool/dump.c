@@ -17,16 +17,16 @@ struct dump {
 	struct disk *const *disks;
 	unsigned disk_count;
 	struct label_facts *facts;
-	struct pool_config *config;     /* the newest of all */
+	struct pool_config *config; /* the newest of all */
 	struct disk *by_index[POOL_DISKS_MAX];
-	struct uberblock uber;          /* the newest of its pool */
+	struct uberblock uber; /* the newest of its pool */
 	bool has_config, has_uber, stopped;
-	uint64_t nodes_left;            /* more would be a loop */
+	uint64_t nodes_left; /* more would be a loop */
 	void (*line)(void *arg, const char *text);
 	void *arg;
 };
 
-/* --- one line a structure ---------------------------------------------------------------------------------------------- */
+/* --- one line a structure ----------------------------------------------------------------------------------------- */
 
 static void say(struct dump *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct dump *d, const char *format, ...)
@@ -61,18 +61,20 @@ static void bp_text(const struct bp *bp, char out[300])
 		return;
 	case BP_INLINE:
 		snprintf(out, 300, "inline: %u bytes in %u, %s, birth %llu", bp->logical_bytes, bp->physical_bytes,
-			 compressions[bp->compression], LLU(bp->birth));
+			compressions[bp->compression], LLU(bp->birth));
 		return;
 	case BP_NODE:
 		at = snprintf(out, 300, "node: level %u, birth %llu, %s %s…, copies", bp->level, LLU(bp->birth),
-			      checksums[bp->checksum_kind], sum);
+			checksums[bp->checksum_kind], sum);
 		for (unsigned i = 0; i < bp->copies; i++)
 			at += snprintf(out + at, 300 - (size_t)at, " %u:%llu", bp->copy[i].disk, LLU(bp->copy[i].unit));
 		return;
 	default:
-		snprintf(out, 300, "data: %u bytes in %u, %s, run %llu stripe %u column %u (was at %u:%llu), birth %llu, %s %s…",
-			 bp->logical_bytes, bp->physical_bytes, compressions[bp->compression], LLU(bp->run), bp->stripe, bp->column,
-			 bp->hint.disk, LLU(bp->hint.unit), LLU(bp->birth), checksums[bp->checksum_kind], sum);
+		snprintf(out, 300,
+			"data: %u bytes in %u, %s, run %llu stripe %u column %u (was at %u:%llu), birth %llu, %s %s…",
+			bp->logical_bytes, bp->physical_bytes, compressions[bp->compression], LLU(bp->run), bp->stripe,
+			bp->column, bp->hint.disk, LLU(bp->hint.unit), LLU(bp->birth), checksums[bp->checksum_kind],
+			sum);
 	}
 }
 
@@ -84,16 +86,20 @@ static void dump_config(struct dump *d, const struct pool_config *c)
 
 	hex(c->pool_id, 16, id);
 	say(d, "  configuration %llu: pool %s, id %s, %s%s, runs of %llu bytes", LLU(c->generation), c->name, id,
-	    c->exported || !c->host_id ? "exported" : "owned by ", c->exported || !c->host_id ? "" : c->host_name, LLU(c->run_bytes));
+		c->exported || !c->host_id ? "exported" : "owned by ", c->exported || !c->host_id ? "" : c->host_name,
+		LLU(c->run_bytes));
 	for (unsigned g = 0; g < c->group_count; g++)
-		say(d, "    group %u: %s, width %u, parity %u", g, kinds[c->groups[g].kind], c->groups[g].width, c->groups[g].parity);
+		say(d, "    group %u: %s, width %u, parity %u", g, kinds[c->groups[g].kind], c->groups[g].width,
+			c->groups[g].parity);
 	for (unsigned i = 0; i < c->disk_count; i++) {
 		const struct config_disk *k = &c->disks[i];
 
 		hex(k->id, 16, id);
-		say(d, "    disk %u: id %s, group %u, %s, %llu bytes, %u zones of %llu from %llu, missed from %llu, last at %s", i, id,
-		    k->group, states[k->state], LLU(k->size_bytes), k->zone_count, LLU(k->zone_bytes), LLU(k->data_start_bytes),
-		    LLU(k->missed_from), k->path[0] ? k->path : "-");
+		say(d,
+			"    disk %u: id %s, group %u, %s, %llu bytes, %u zones of %llu from %llu, missed from %llu, "
+			"last at %s",
+			i, id, k->group, states[k->state], LLU(k->size_bytes), k->zone_count, LLU(k->zone_bytes),
+			LLU(k->data_start_bytes), LLU(k->missed_from), k->path[0] ? k->path : "-");
 	}
 }
 
@@ -114,11 +120,11 @@ static void dump_labels(struct dump *d)
 		hex(h->pool_id, 16, pool);
 		hex(h->disk_id, 16, disk);
 		say(d, "%s: version %u, features 0x%llx 0x%llx, pool %s, disk %s, index %u, %llu bytes (has %llu)",
-		    disk_traits(d->disks[i])->name, h->version, LLU(h->features_incompatible), LLU(h->features_read_only), pool, disk,
-		    h->disk_index, LLU(h->size_bytes), LLU(f->size_bytes));
+			disk_traits(d->disks[i])->name, h->version, LLU(h->features_incompatible),
+			LLU(h->features_read_only), pool, disk, h->disk_index, LLU(h->size_bytes), LLU(f->size_bytes));
 		say(d, "  headers verify: %s%s; configurations: %u of 4; log %llu at %llu; %u zones of %llu from %llu",
-		    f->headers & 1 ? "front " : "", f->headers & 2 ? "back" : "", f->configs, LLU(h->log_bytes), LLU(h->log_offset_bytes),
-		    h->zone_count, LLU(h->zone_bytes), LLU(h->data_start_bytes));
+			f->headers & 1 ? "front " : "", f->headers & 2 ? "back" : "", f->configs, LLU(h->log_bytes),
+			LLU(h->log_offset_bytes), h->zone_count, LLU(h->zone_bytes), LLU(h->data_start_bytes));
 		dump_config(d, c);
 	}
 	free(c);
@@ -150,9 +156,11 @@ static void dump_ring(struct dump *d, unsigned i, bool print)
 	is_ours = d->has_config && memcmp(d->config->pool_id, f->header.pool_id, 16) == 0;
 	memset(rings, 0, 2 * ring_bytes);
 	for (unsigned end = 0; end < 2; end++)
-		if (disk_read(f->disk, LABEL_RING_OFFSET + (end ? label_back_offset(f->header.size_bytes) : 0), rings + end * ring_bytes,
-			      ring_bytes, NULL) && print)
-			say(d, "%s: the ring of the %s label cannot be read", disk_traits(f->disk)->name, end ? "back" : "front");
+		if (disk_read(f->disk, LABEL_RING_OFFSET + (end ? label_back_offset(f->header.size_bytes) : 0),
+			    rings + end * ring_bytes, ring_bytes, NULL) &&
+			print)
+			say(d, "%s: the ring of the %s label cannot be read", disk_traits(f->disk)->name,
+				end ? "back" : "front");
 	if (print)
 		say(d, "%s: uberblocks", disk_traits(f->disk)->name);
 	for (unsigned slot = 0; slot < LABEL_RING_SLOTS; slot++) {
@@ -160,16 +168,22 @@ static void dump_ring(struct dump *d, unsigned i, bool print)
 		struct uberblock u, one;
 
 		for (unsigned end = 0; end < 2; end++)
-			if (uberblock_unpack(rings + end * ring_bytes + slot * 4096, f->header.disk_id, slot, &one, NULL) == 0) {
+			if (uberblock_unpack(
+				    rings + end * ring_bytes + slot * 4096, f->header.disk_id, slot, &one, NULL) == 0) {
 				there |= 1u << end;
 				u = one;
 			}
 		if (!there)
 			continue;
 		if (print) {
-			say(d, "  slot %u: checkpoint %llu, commit %llu, log from record %llu at %llu, next run %llu, next dataset %llu, %s",
-			    slot, LLU(u.checkpoint), LLU(u.commit), LLU(u.log_sequence), LLU(u.log_offset), LLU(u.next_run),
-			    LLU(u.next_dataset), there == 3 ? "both ends" : there == 1 ? "front only" : "back only");
+			say(d,
+				"  slot %u: checkpoint %llu, commit %llu, log from record %llu at %llu, next run %llu, "
+				"next dataset %llu, %s",
+				slot, LLU(u.checkpoint), LLU(u.commit), LLU(u.log_sequence), LLU(u.log_offset),
+				LLU(u.next_run), LLU(u.next_dataset),
+				there == 3   ? "both ends"
+				: there == 1 ? "front only"
+					     : "back only");
 			dump_roots(d, &u);
 		}
 		if (is_ours && (!d->has_uber || u.checkpoint > d->uber.checkpoint)) {
@@ -180,7 +194,7 @@ static void dump_ring(struct dump *d, unsigned i, bool print)
 	free(rings);
 }
 
-/* --- the log ----------------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static void dump_record(struct dump *d, uint64_t offset, const struct log_head *h, const uint8_t *entries)
 {
@@ -190,8 +204,9 @@ static void dump_record(struct dump *d, uint64_t offset, const struct log_head *
 	struct log_entry e;
 	uint32_t at = 0;
 
-	say(d, "  at %llu: record %llu of commit %llu, %u bytes%s%s", LLU(offset), LLU(h->sequence), LLU(h->commit), h->bytes,
-	    h->flags & LOG_FLAG_COMMIT ? ", its last" : "", h->flags & LOG_FLAG_INTENT ? ", intents" : "");
+	say(d, "  at %llu: record %llu of commit %llu, %u bytes%s%s", LLU(offset), LLU(h->sequence), LLU(h->commit),
+		h->bytes, h->flags & LOG_FLAG_COMMIT ? ", its last" : "",
+		h->flags & LOG_FLAG_INTENT ? ", intents" : "");
 	while (log_entry_next(entries, h->entry_bytes, &at, &e, &err)) {
 		uint64_t a = e.bytes >= 8 ? get_le64(e.payload) : 0, b = e.bytes >= 16 ? get_le64(e.payload + 8) : 0;
 
@@ -240,13 +255,14 @@ static void dump_log(struct dump *d, unsigned i)
 	free(window);
 }
 
-/* --- trees --------------------------------------------------------------------------------------------------------------------- */
-
+/* --- trees -------------------------------------------------------------------------------------------------------- */
 
 /* The first copy that verifies. */
 static bool node_read(struct dump *d, const struct bp *bp, uint64_t tree, uint8_t *out, struct node_head *ret)
 {
-	struct seal_place place = {.pool_id = d->config->pool_id, .place = min_of(tree, (uint64_t)TREE_DATASET_FIRST), .where = bp->level,
+	struct seal_place place = {.pool_id = d->config->pool_id,
+		.place = min_of(tree, (uint64_t)TREE_DATASET_FIRST),
+		.where = bp->level,
 		.birth = bp->birth};
 	char text[300];
 
@@ -257,11 +273,11 @@ static bool node_read(struct dump *d, const struct bp *bp, uint64_t tree, uint8_
 		struct error err = ERROR_INIT;
 
 		if (!disk || at > disk_traits(disk)->size_bytes || NODE_BYTES > disk_traits(disk)->size_bytes - at ||
-		    disk_read(disk, at, out, NODE_BYTES, NULL))
+			disk_read(disk, at, out, NODE_BYTES, NULL))
 			continue;
 		seal_make(bp->checksum_kind, &place, out, NODE_BYTES, sum);
 		if (memcmp(sum, bp->checksum, CHECKSUM_BYTES) == 0 &&
-		    node_check(out, get_le64(out + 8), bp->level, ret, &err) == 0)
+			node_check(out, get_le64(out + 8), bp->level, ret, &err) == 0)
 			return true;
 	}
 	bp_text(bp, text);
@@ -270,7 +286,7 @@ static bool node_read(struct dump *d, const struct bp *bp, uint64_t tree, uint8_
 }
 
 static void walk(struct dump *d, const struct bp *bp, uint64_t tree, bool say_nodes,
-		 void (*item)(struct dump *d, uint64_t tree, struct key key, const uint8_t *value, uint32_t bytes))
+	void (*item)(struct dump *d, uint64_t tree, struct key key, const uint8_t *value, uint32_t bytes))
 {
 	uint8_t *node;
 	struct node_head h;
@@ -286,8 +302,8 @@ static void walk(struct dump *d, const struct bp *bp, uint64_t tree, bool say_no
 	node = aligned_alloc(DISK_BUFFER_ALIGN, NODE_BYTES);
 	if (node && node_read(d, bp, tree, node, &h)) {
 		if (say_nodes)
-			say(d, "  node of tree %llu: level %u, %u items, %u bytes, birth %llu", LLU(h.tree), h.level, h.items, h.bytes,
-			    LLU(h.birth));
+			say(d, "  node of tree %llu: level %u, %u items, %u bytes, birth %llu", LLU(h.tree), h.level,
+				h.items, h.bytes, LLU(h.birth));
 		for (unsigned i = 0; i < h.items; i++) {
 			struct key key = {get_le64(node + at), get_le64(node + at + 8)};
 			struct bp below;
@@ -342,12 +358,14 @@ static void item_run(struct dump *d, uint64_t tree, struct key key, const uint8_
 	for (unsigned i = 0; i < sizeof(r->returned); i++)
 		returned += (unsigned)__builtin_popcount(r->returned[i]);
 	for (unsigned c = 0; c < r->k + r->p; c++)
-		at += (unsigned)snprintf(columns + at, sizeof(columns) - at, " %s%u:%llu%s", c == r->k ? "+ " : "", r->column[c].disk,
-					 LLU(r->column[c].unit), r->column_state[c] ? "!" : "");
-	say(d, "    run %llu: group %u, %u + %u columns of %u, %u stripes, births %llu to %llu, version %u, %u columns live, "
-	       "%u stripes given back, on%s",
-	    LLU(r->id), r->group, r->k, r->p, class_bytes[r->class], r->stripes, LLU(r->birth), LLU(r->birth_last), r->version, live,
-	    returned, columns);
+		at += (unsigned)snprintf(columns + at, sizeof(columns) - at, " %s%u:%llu%s", c == r->k ? "+ " : "",
+			r->column[c].disk, LLU(r->column[c].unit), r->column_state[c] ? "!" : "");
+	say(d,
+		"    run %llu: group %u, %u + %u columns of %u, %u stripes, births %llu to %llu, version %u, %u "
+		"columns live, "
+		"%u stripes given back, on%s",
+		LLU(r->id), r->group, r->k, r->p, class_bytes[r->class], r->stripes, LLU(r->birth), LLU(r->birth_last),
+		r->version, live, returned, columns);
 	free(r);
 }
 
@@ -355,7 +373,8 @@ static void item_dataset_tree(struct dump *d, uint64_t tree, struct key key, con
 {
 	struct bp root;
 
-	if (key.b != CATALOG_ROOT || key.a < TREE_DATASET_FIRST || bytes != CATALOG_ROOT_BYTES || bp_unpack(value, &root, NULL))
+	if (key.b != CATALOG_ROOT || key.a < TREE_DATASET_FIRST || bytes != CATALOG_ROOT_BYTES ||
+		bp_unpack(value, &root, NULL))
 		return;
 	say(d, "tree of dataset %llu", LLU(key.a));
 	walk(d, &root, key.a, true, item_bp);
@@ -375,16 +394,21 @@ static void item_catalog(struct dump *d, uint64_t tree, struct key key, const ui
 		if (dataset_facts_unpack(value, bytes, &f, &err))
 			say(d, "    dataset %llu: %s", LLU(key.a), err.text);
 		else
-			say(d, "    dataset %llu: %s '%s' of %llu, origin %llu, %llu bytes in records of %u, born in commit %llu",
-			    LLU(key.a), types[f.type], f.name, LLU(f.parent), LLU(f.origin), LLU(f.volume_bytes), f.record_bytes,
-			    LLU(f.created_commit));
+			say(d,
+				"    dataset %llu: %s '%s' of %llu, origin %llu, %llu bytes in records of %u, born in "
+				"commit %llu",
+				LLU(key.a), types[f.type], f.name, LLU(f.parent), LLU(f.origin), LLU(f.volume_bytes),
+				f.record_bytes, LLU(f.created_commit));
 	} else if (key.b <= PROPERTY_COUNT) {
-		say(d, "    dataset %llu: property %llu = %.*s", LLU(key.a), LLU(key.b - 1), (int)bytes, (const char *)value);
+		say(d, "    dataset %llu: property %llu = %.*s", LLU(key.a), LLU(key.b - 1), (int)bytes,
+			(const char *)value);
 	} else if (key.b == CATALOG_ROOT && bytes == CATALOG_ROOT_BYTES && bp_unpack(value, &root, &err) == 0) {
 		bp_text(&root, text);
-		say(d, "    dataset %llu: used %llu, referenced %llu, logical %llu, dead list %llu, newest snapshot %llu, root %s",
-		    LLU(key.a), LLU(get_le64(value + 64)), LLU(get_le64(value + 72)), LLU(get_le64(value + 80)),
-		    LLU(get_le64(value + 88)), LLU(get_le64(value + 96)), text);
+		say(d,
+			"    dataset %llu: used %llu, referenced %llu, logical %llu, dead list %llu, newest snapshot "
+			"%llu, root %s",
+			LLU(key.a), LLU(get_le64(value + 64)), LLU(get_le64(value + 72)), LLU(get_le64(value + 80)),
+			LLU(get_le64(value + 88)), LLU(get_le64(value + 96)), text);
 	} else {
 		item_bytes(d, tree, key, value, bytes);
 	}
@@ -415,7 +439,7 @@ static void dump_trees(struct dump *d, unsigned what)
 	}
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int parse_what(const char *what, unsigned *ret, struct error *err)
 {
@@ -430,7 +454,8 @@ static int parse_what(const char *what, unsigned *ret, struct error *err)
 			*ret = what ? words[i].bits : 63;
 			return 0;
 		}
-	return error_set(err, ERR_USAGE, "dump knows labels, uberblocks, log, runs, catalog, trees and all, not '%.100s'", what);
+	return error_set(
+		err, ERR_USAGE, "dump knows labels, uberblocks, log, runs, catalog, trees and all, not '%.100s'", what);
 }
 
 static void find_pool(struct dump *d)
@@ -453,8 +478,8 @@ static void find_pool(struct dump *d)
 	free(c);
 }
 
-int pool_dump(struct disk *const *disks, unsigned disk_count, const char *what, void (*line)(void *arg, const char *text),
-	      void *arg, struct error *err)
+int pool_dump(struct disk *const *disks, unsigned disk_count, const char *what,
+	void (*line)(void *arg, const char *text), void *arg, struct error *err)
 {
 	struct dump *d = calloc(1, sizeof(*d));
 	unsigned bits = 0;
@@ -481,7 +506,8 @@ int pool_dump(struct disk *const *disks, unsigned disk_count, const char *what, 
 		if (d->has_config && bits & (DUMP_RUNS | DUMP_CATALOG | DUMP_TREES))
 			dump_trees(d, bits);
 		if (!d->has_config && !(bits & DUMP_LABELS))
-			code = error_set(err, ERR_NOT_FOUND, "no label of a pool on %u disks can be trusted", disk_count);
+			code = error_set(
+				err, ERR_NOT_FOUND, "no label of a pool on %u disks can be trusted", disk_count);
 	}
 	if (d) {
 		free(d->facts);

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-/* --- snapshots, rollbacks, clones, what was destroyed --------------------------------------------------------------------------- */
+/* --- snapshots, rollbacks, clones, what was destroyed ------------------------------------------------------------- */
 
 void fold_gather_add(struct gather *g, struct key key, const struct bp *bp)
 {
 	if (!fold_reserve((void **)&g->items, &g->room, g->count + 1, sizeof *g->items) ||
-	    !fold_reserve((void **)&g->keys, &g->key_room, g->count + 1, sizeof *g->keys)) {
+		!fold_reserve((void **)&g->keys, &g->key_room, g->count + 1, sizeof *g->keys)) {
 		g->no_memory = true;
 		return;
 	}
@@ -58,7 +58,8 @@ void fold_gather_release(struct gather *g)
 }
 
 /* All that the tree alone has: born after `above`. A part that cannot be read stays taken, and is told. */
-static int tree_gather(struct checkpoint *c, uint64_t tree, const struct bp *root, uint64_t above, struct gather *ret, struct error *err)
+static int tree_gather(struct checkpoint *c, uint64_t tree, const struct bp *root, uint64_t above, struct gather *ret,
+	struct error *err)
 {
 	struct pool *p = c->p;
 	struct error why = ERROR_INIT;
@@ -75,8 +76,8 @@ static int tree_gather(struct checkpoint *c, uint64_t tree, const struct bp *roo
 		return error_set(err, rc, "%s", why.text);
 	if (rc) {
 		os_scoped_lock(&p->lock);
-		pool_event(p, "a part of dataset %llu cannot be read and its space stays taken: %s", (unsigned long long)tree,
-			why.text);
+		pool_event(p, "a part of dataset %llu cannot be read and its space stays taken: %s",
+			(unsigned long long)tree, why.text);
 	}
 	return 0;
 }
@@ -85,8 +86,9 @@ static int tree_gather(struct checkpoint *c, uint64_t tree, const struct bp *roo
 static int list_gather(struct checkpoint *c, uint64_t list, struct gather *ret, struct error *err)
 {
 	*ret = (struct gather){.c = c, .above = list};
-	int rc = c->uber.dead.kind == BP_HOLE ? 0
-					      : tree_walk(c->p, &c->uber.dead, TREE_DEAD, (struct key){list, 0}, gather_listed, ret, err);
+	int rc = c->uber.dead.kind == BP_HOLE
+			 ? 0
+			 : tree_walk(c->p, &c->uber.dead, TREE_DEAD, (struct key){list, 0}, gather_listed, ret, err);
 	struct key key = {list, 0};
 	const struct delta_entry *e = rc || !c->dead ? NULL : delta_at_or_after(c->dead, TREE_DEAD, key);
 	for (; e && e->key.a == list; e = delta_at_or_after(c->dead, TREE_DEAD, key)) {
@@ -159,7 +161,8 @@ static int root_take(struct checkpoint *c, const struct fold_op *op, struct erro
 }
 
 /* The next one that does not go in this fold too. With the lock. */
-static struct dataset *neighbour(struct checkpoint *c, struct dataset *s, struct dataset *(*next)(struct pool *, const struct dataset *))
+static struct dataset *neighbour(
+	struct checkpoint *c, struct dataset *s, struct dataset *(*next)(struct pool *, const struct dataset *))
 {
 	do
 		s = next(c->p, s);
@@ -173,7 +176,8 @@ static int snapshot_destroy(struct checkpoint *c, struct dataset *s, struct erro
 	struct gather next_list, own_list = {0};
 
 	os_mutex_lock(&p->lock);
-	struct dataset *before = neighbour(c, s, catalog_snapshot_before), *after = neighbour(c, s, catalog_snapshot_after);
+	struct dataset *before = neighbour(c, s, catalog_snapshot_before),
+		       *after = neighbour(c, s, catalog_snapshot_after);
 	struct dataset *head = dataset_by_id(p, s->parent);
 	struct dataset *origin = head && head->origin ? dataset_by_id(p, head->origin) : NULL;
 	uint64_t born = before ? before->created_commit : origin ? origin->created_commit : 0;
@@ -276,7 +280,7 @@ int fold_operations(struct checkpoint *c, struct error *err)
 	return 0;
 }
 
-/* --- dead lists ---------------------------------------------------------------------------------------------------------------------- */
+/* --- dead lists --------------------------------------------------------------------------------------------------- */
 
 struct dead_gather {
 	struct tree_change *changes;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* --- runs and their sums ----------------------------------------------------------------------------------------------------------- */
+/* --- runs and their sums ------------------------------------------------------------------------------------------ */
 
 struct run_batch {
 	struct tree_change *runs, *sums;
@@ -12,11 +12,14 @@ struct run_batch {
 	size_t used, room;
 };
 
-static bool batch_value(struct run_batch *b, struct tree_change **changes, size_t *count, size_t *room, struct key key, size_t bytes)
+static bool batch_value(
+	struct run_batch *b, struct tree_change **changes, size_t *count, size_t *room, struct key key, size_t bytes)
 {
-	if (!fold_reserve((void **)changes, room, *count + 1, sizeof **changes) || !fold_reserve((void **)&b->bytes, &b->room, b->used + bytes, 1))
+	if (!fold_reserve((void **)changes, room, *count + 1, sizeof **changes) ||
+		!fold_reserve((void **)&b->bytes, &b->room, b->used + bytes, 1))
 		return false;
-	(*changes)[(*count)++] = (struct tree_change){.key = key, .value = (const uint8_t *)(uintptr_t)b->used, .bytes = (uint32_t)bytes};
+	(*changes)[(*count)++] = (struct tree_change){
+		.key = key, .value = (const uint8_t *)(uintptr_t)b->used, .bytes = (uint32_t)bytes};
 	b->used += bytes;
 	return true;
 }
@@ -24,13 +27,15 @@ static bool batch_value(struct run_batch *b, struct tree_change **changes, size_
 /* With the lock. Items of the sums tree from the first that is not there yet; the front of that one may be in the tree. */
 static bool batch_sums(struct run_batch *b, struct run *r, uint32_t stripes)
 {
-	unsigned each = (r->k + r->p) * sums_per_column(r->class), per_item = sums_stripes_per_item(r->k + r->p, r->class);
+	unsigned each = (r->k + r->p) * sums_per_column(r->class),
+		 per_item = sums_stripes_per_item(r->k + r->p, r->class);
 
 	for (uint32_t s = r->sums_first; s < stripes;) {
 		uint32_t item = s / per_item, first = item * per_item, end = min_of(first + per_item, stripes);
 		size_t at = b->used;
 
-		if (!batch_value(b, &b->sums, &b->sum_count, &b->sum_room, (struct key){r->id, item}, (size_t)(end - first) * each * 4))
+		if (!batch_value(b, &b->sums, &b->sum_count, &b->sum_room, (struct key){r->id, item},
+			    (size_t)(end - first) * each * 4))
 			return false;
 		uint8_t *out = b->bytes + at;
 		memset(out, 0, (size_t)(s - first) * each * 4);
@@ -171,7 +176,8 @@ void fold_sums_trim(struct pool *p, const struct fold_run *done)
 
 	if (!r)
 		return;
-	unsigned each = (r->k + r->p) * sums_per_column(r->class), per_item = sums_stripes_per_item(r->k + r->p, r->class);
+	unsigned each = (r->k + r->p) * sums_per_column(r->class),
+		 per_item = sums_stripes_per_item(r->k + r->p, r->class);
 	uint32_t first = done->stripes / per_item * per_item;
 
 	if (done->stripes == r->stripes && !r->is_open)

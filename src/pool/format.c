@@ -11,8 +11,23 @@
 #define LLU(v) ((unsigned long long)(v))
 
 const uint32_t class_bytes[CLASS_COUNT + 1] = {
-	4 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10,
-	128 << 10, 192 << 10, 256 << 10, 384 << 10, 512 << 10, 768 << 10, 1 << 20, NODE_BYTES,
+	4 << 10,
+	8 << 10,
+	12 << 10,
+	16 << 10,
+	24 << 10,
+	32 << 10,
+	48 << 10,
+	64 << 10,
+	96 << 10,
+	128 << 10,
+	192 << 10,
+	256 << 10,
+	384 << 10,
+	512 << 10,
+	768 << 10,
+	1 << 20,
+	NODE_BYTES,
 };
 #define RECORD_BYTES_MAX (1u << 20)
 #define UNIT_LIMIT (1ULL << 40)
@@ -23,7 +38,7 @@ unsigned class_of(uint64_t bytes)
 
 	sp_assert(bytes <= class_bytes[CLASS_COUNT - 1]);
 	while (class_bytes[class] < bytes)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -38,7 +53,7 @@ static uint64_t get_le48(const uint8_t *p)
 	return get_le32(p) | (uint64_t)get_le16(p + 4) << 32;
 }
 
-/* --- block pointers ------------------------------------------------------------------------------------------------- */
+/* --- block pointers ----------------------------------------------------------------------------------------------- */
 
 enum {
 	BP_AT_KIND = 0,
@@ -59,7 +74,8 @@ enum {
 	ADDRESS_BYTES = 6,
 };
 _Static_assert(BP_AT_BIRTH + 8 == BP_INLINE_HEAD, "the inline form is the head and nothing else");
-_Static_assert(BP_AT_COPY + POOL_COPIES_MAX * ADDRESS_BYTES == BP_AT_CHECKSUM, "the copies end where the checksum begins");
+_Static_assert(
+	BP_AT_COPY + POOL_COPIES_MAX * ADDRESS_BYTES == BP_AT_CHECKSUM, "the copies end where the checksum begins");
 _Static_assert(BP_AT_CHECKSUM + CHECKSUM_BYTES == BP_BYTES, "a pointer is 64 bytes");
 _Static_assert(BP_AT_HINT_UNIT + 5 == BP_AT_ZERO && BP_AT_PHYSICAL + 4 == BP_AT_CHECKSUM, "the data form has no gap");
 _Static_assert(COMPRESS_COUNT <= 16 && CHECKSUM_COUNT <= 16, "two codes share a byte");
@@ -75,7 +91,8 @@ void bp_pack(const struct bp *bp, uint8_t out[BP_BYTES])
 	}
 	out[BP_AT_CODECS] = (uint8_t)(bp->compression | bp->checksum_kind << 4);
 	out[BP_AT_LEVEL] = bp->level;
-	put_le32(out + BP_AT_LOGICAL, bp->kind == BP_NODE && bp->level != BP_LEVEL_BLOB ? NODE_BYTES : bp->logical_bytes);
+	put_le32(out + BP_AT_LOGICAL,
+		bp->kind == BP_NODE && bp->level != BP_LEVEL_BLOB ? NODE_BYTES : bp->logical_bytes);
 	if (bp->kind == BP_INLINE)
 		return;
 	memcpy(out + BP_AT_CHECKSUM, bp->checksum, CHECKSUM_BYTES);
@@ -102,14 +119,14 @@ static int bp_unpack_node(const uint8_t in[BP_BYTES], struct bp *bp, struct erro
 {
 	bp->copies = in[BP_AT_COPIES];
 	if (bp->copies < 1 || bp->copies > POOL_COPIES_MAX)
-		return error_set(err, ERR_CORRUPT, "a pointer to a node names %u copies; 1 to %u are possible", bp->copies,
-				 POOL_COPIES_MAX);
+		return error_set(err, ERR_CORRUPT, "a pointer to a node names %u copies; 1 to %u are possible",
+			bp->copies, POOL_COPIES_MAX);
 	if (bp->level != BP_LEVEL_BLOB && bp->logical_bytes != NODE_BYTES)
-		return error_set(err, ERR_CORRUPT, "a pointer to a node says %u bytes; a node has %u", bp->logical_bytes,
-				 NODE_BYTES);
+		return error_set(err, ERR_CORRUPT, "a pointer to a node says %u bytes; a node has %u",
+			bp->logical_bytes, NODE_BYTES);
 	if (bp->logical_bytes == 0 || bp->logical_bytes > RECORD_BYTES_MAX)
 		return error_set(err, ERR_CORRUPT, "a pointer to a blob says %u bytes; 1 to %u are possible",
-				 bp->logical_bytes, RECORD_BYTES_MAX);
+			bp->logical_bytes, RECORD_BYTES_MAX);
 	bp->physical_bytes = bp->logical_bytes;
 	for (unsigned i = 0; i < bp->copies; i++) {
 		bp->copy[i].disk = in[BP_AT_COPY + i * ADDRESS_BYTES];
@@ -117,12 +134,13 @@ static int bp_unpack_node(const uint8_t in[BP_BYTES], struct bp *bp, struct erro
 		for (unsigned j = 0; j < i; j++)
 			if (bp->copy[j].disk == bp->copy[i].disk)
 				return error_set(err, ERR_CORRUPT, "a pointer to a node has two copies on disk %u",
-						 bp->copy[i].disk);
+					bp->copy[i].disk);
 		if (bp->copy[i].disk >= POOL_DISKS_MAX)
 			return error_set(err, ERR_CORRUPT, "a pointer to a node names disk %u; a pool has at most %u",
-					 bp->copy[i].disk, POOL_DISKS_MAX);
+				bp->copy[i].disk, POOL_DISKS_MAX);
 	}
-	if (!format_all_zero(in + BP_AT_COPY + bp->copies * ADDRESS_BYTES, (POOL_COPIES_MAX - bp->copies) * ADDRESS_BYTES))
+	if (!format_all_zero(
+		    in + BP_AT_COPY + bp->copies * ADDRESS_BYTES, (POOL_COPIES_MAX - bp->copies) * ADDRESS_BYTES))
 		return error_set(err, ERR_CORRUPT, "a pointer to a node has bytes behind its %u copies", bp->copies);
 	return 0;
 }
@@ -138,15 +156,16 @@ static int bp_unpack_data(const uint8_t in[BP_BYTES], struct bp *bp, struct erro
 	if (in[BP_AT_COPIES] || !format_all_zero(in + BP_AT_ZERO, BP_AT_PHYSICAL - BP_AT_ZERO))
 		return error_set(err, ERR_CORRUPT, "a pointer to data has bytes set that must be zero");
 	if (bp->column >= POOL_WIDTH_MAX || bp->stripe >= RUN_STRIPES_MAX)
-		return error_set(err, ERR_CORRUPT, "a pointer to data names stripe %u column %u; %u and %u are the limits",
-				 bp->stripe, bp->column, RUN_STRIPES_MAX, POOL_WIDTH_MAX);
+		return error_set(err, ERR_CORRUPT,
+			"a pointer to data names stripe %u column %u; %u and %u are the limits", bp->stripe, bp->column,
+			RUN_STRIPES_MAX, POOL_WIDTH_MAX);
 	if (bp->logical_bytes == 0 || bp->logical_bytes > RECORD_BYTES_MAX || bp->physical_bytes == 0 ||
-	    bp->physical_bytes > bp->logical_bytes)
+		bp->physical_bytes > bp->logical_bytes)
 		return error_set(err, ERR_CORRUPT, "a pointer to data says %u bytes stored in %u", bp->logical_bytes,
-				 bp->physical_bytes);
+			bp->physical_bytes);
 	if (bp->compression == COMPRESS_OFF && bp->physical_bytes != bp->logical_bytes)
 		return error_set(err, ERR_CORRUPT, "a pointer to data says %u bytes stored in %u, not compressed",
-				 bp->logical_bytes, bp->physical_bytes);
+			bp->logical_bytes, bp->physical_bytes);
 	return 0;
 }
 
@@ -163,14 +182,16 @@ int bp_unpack(const uint8_t in[BP_BYTES], struct bp *ret, struct error *err)
 	int code = 0;
 
 	if (bp.kind >= BP_KIND_COUNT)
-		return error_set(err, ERR_CORRUPT, "a pointer is of kind %u; 0 to %u are known", bp.kind, BP_KIND_COUNT - 1);
+		return error_set(
+			err, ERR_CORRUPT, "a pointer is of kind %u; 0 to %u are known", bp.kind, BP_KIND_COUNT - 1);
 	if (bp.compression >= COMPRESS_COUNT || bp.checksum_kind >= CHECKSUM_COUNT)
-		return error_set(err, ERR_CORRUPT, "a pointer names compression %u and checksum %u, which are not known",
-				 bp.compression, bp.checksum_kind);
+		return error_set(err, ERR_CORRUPT,
+			"a pointer names compression %u and checksum %u, which are not known", bp.compression,
+			bp.checksum_kind);
 	switch (bp.kind) {
 	case BP_HOLE:
 		if (in[BP_AT_CODECS] || in[BP_AT_LEVEL] || in[BP_AT_COPIES] ||
-		    !format_all_zero(in + BP_INLINE_HEAD, BP_BYTES - BP_INLINE_HEAD))
+			!format_all_zero(in + BP_INLINE_HEAD, BP_BYTES - BP_INLINE_HEAD))
 			return error_set(err, ERR_CORRUPT, "a pointer to a hole has bytes set that must be zero");
 		break;
 	case BP_INLINE:
@@ -198,7 +219,8 @@ int bp_unpack_value(const uint8_t *value, size_t bytes, struct bp *ret, struct e
 	int code;
 
 	if (bytes < BP_INLINE_HEAD)
-		return error_set(err, ERR_CORRUPT, "a pointer has %zu bytes; at least %u are needed", bytes, BP_INLINE_HEAD);
+		return error_set(
+			err, ERR_CORRUPT, "a pointer has %zu bytes; at least %u are needed", bytes, BP_INLINE_HEAD);
 	if (value[BP_AT_KIND] != BP_INLINE) {
 		if (bytes != BP_BYTES)
 			return error_set(err, ERR_CORRUPT, "a pointer has %zu bytes; expected %u", bytes, BP_BYTES);
@@ -206,21 +228,21 @@ int bp_unpack_value(const uint8_t *value, size_t bytes, struct bp *ret, struct e
 	}
 	if (bytes == BP_INLINE_HEAD || bytes > BP_INLINE_HEAD + BP_INLINE_MAX)
 		return error_set(err, ERR_CORRUPT, "an inline pointer holds %zu bytes; 1 to %u are possible",
-				 bytes - BP_INLINE_HEAD, BP_INLINE_MAX);
+			bytes - BP_INLINE_HEAD, BP_INLINE_MAX);
 	memcpy(head, value, BP_INLINE_HEAD);
 	code = bp_unpack(head, &bp, err);
 	if (code)
 		return code;
 	bp.physical_bytes = (uint32_t)(bytes - BP_INLINE_HEAD);
 	if (bp.physical_bytes > bp.logical_bytes ||
-	    (bp.compression == COMPRESS_OFF && bp.physical_bytes != bp.logical_bytes))
+		(bp.compression == COMPRESS_OFF && bp.physical_bytes != bp.logical_bytes))
 		return error_set(err, ERR_CORRUPT, "an inline pointer says %u bytes and holds %u", bp.logical_bytes,
-				 bp.physical_bytes);
+			bp.physical_bytes);
 	*ret = bp;
 	return 0;
 }
 
-/* --- label header ----------------------------------------------------------------------------------------------------- */
+/* --- label header ------------------------------------------------------------------------------------------------- */
 
 #define BLOCK_BYTES 4096u
 #define BLOCK_AT_CRC (BLOCK_BYTES - 4)
@@ -244,7 +266,8 @@ enum {
 	LABEL_END = 112,
 };
 _Static_assert(LABEL_CONFIG_OFFSET(0) >= LABEL_HEADER_OFFSET + BLOCK_BYTES, "the header ends before the configuration");
-_Static_assert(LABEL_CONFIG_OFFSET(1) + LABEL_CONFIG_BYTES <= LABEL_RING_OFFSET, "both configurations fit before the ring");
+_Static_assert(
+	LABEL_CONFIG_OFFSET(1) + LABEL_CONFIG_BYTES <= LABEL_RING_OFFSET, "both configurations fit before the ring");
 _Static_assert(LABEL_RING_OFFSET + LABEL_RING_SLOTS * BLOCK_BYTES == LABEL_BYTES, "the ring ends the label");
 
 bool label_header_is(const uint8_t in[4096])
@@ -279,13 +302,14 @@ static int zones_check(uint64_t size, uint64_t start, uint64_t zone, uint32_t co
 
 	if (size < POOL_DISK_BYTES_MIN || size > UNIT_LIMIT * POOL_UNIT_BYTES)
 		return error_set(err, ERR_CORRUPT, "a disk is said to have %llu bytes; %u is the least", LLU(size),
-				 POOL_DISK_BYTES_MIN);
+			POOL_DISK_BYTES_MIN);
 	if (zone < POOL_UNIT_BYTES || zone > POOL_ZONE_BYTES_MAX || zone % POOL_UNIT_BYTES || start % POOL_UNIT_BYTES)
 		return error_set(err, ERR_CORRUPT, "zones of %llu bytes from %llu are not whole units of %u", LLU(zone),
-				 LLU(start), POOL_UNIT_BYTES);
+			LLU(start), POOL_UNIT_BYTES);
 	if (start < LABEL_BYTES || start > end || count > (end - start) / zone)
-		return error_set(err, ERR_CORRUPT, "%u zones of %llu bytes from %llu do not fit on a disk of %llu bytes", count,
-				 LLU(zone), LLU(start), LLU(size));
+		return error_set(err, ERR_CORRUPT,
+			"%u zones of %llu bytes from %llu do not fit on a disk of %llu bytes", count, LLU(zone),
+			LLU(start), LLU(size));
 	return 0;
 }
 
@@ -300,12 +324,13 @@ int label_header_unpack(const uint8_t in[4096], struct label_header *ret, struct
 		return error_set(err, ERR_CORRUPT, "the header of the label does not match its checksum");
 	h.version = get_le32(in + LABEL_AT_VERSION);
 	if (h.version == 0 || h.version > POOL_VERSION)
-		return error_set(err, ERR_UNSUPPORTED, "the label is of version %u; up to %u are known", h.version, POOL_VERSION);
+		return error_set(err, ERR_UNSUPPORTED, "the label is of version %u; up to %u are known", h.version,
+			POOL_VERSION);
 	h.features_incompatible = get_le64(in + LABEL_AT_INCOMPATIBLE);
 	h.features_read_only = get_le64(in + LABEL_AT_READ_ONLY);
 	if (h.features_incompatible & ~POOL_FEATURES_INCOMPATIBLE)
 		return error_set(err, ERR_UNSUPPORTED, "the pool uses features that are not known here: 0x%llx",
-				 LLU(h.features_incompatible & ~POOL_FEATURES_INCOMPATIBLE));
+			LLU(h.features_incompatible & ~POOL_FEATURES_INCOMPATIBLE));
 	h.which = in[LABEL_AT_WHICH];
 	memcpy(h.pool_id, in + LABEL_AT_POOL_ID, 16);
 	memcpy(h.disk_id, in + LABEL_AT_DISK_ID, 16);
@@ -317,21 +342,23 @@ int label_header_unpack(const uint8_t in[4096], struct label_header *ret, struct
 	h.log_offset_bytes = get_le64(in + LABEL_AT_LOG_OFFSET);
 	h.log_bytes = get_le64(in + LABEL_AT_LOG_BYTES);
 	if (h.which > 1 || h.disk_index >= POOL_DISKS_MAX || !format_all_zero(in + LABEL_AT_WHICH + 1, 3) ||
-	    !format_all_zero(in + LABEL_END, BLOCK_AT_CRC - LABEL_END))
-		return error_set(err, ERR_CORRUPT, "the header of the label is of disk %u, end %u, or has bytes set that must be zero",
-				 h.disk_index, h.which);
+		!format_all_zero(in + LABEL_END, BLOCK_AT_CRC - LABEL_END))
+		return error_set(err, ERR_CORRUPT,
+			"the header of the label is of disk %u, end %u, or has bytes set that must be zero",
+			h.disk_index, h.which);
 	code = zones_check(h.size_bytes, h.data_start_bytes, h.zone_bytes, h.zone_count, err);
 	if (code)
 		return code;
 	if (h.log_offset_bytes < LABEL_BYTES || h.log_offset_bytes % POOL_UNIT_BYTES || h.log_bytes % POOL_UNIT_BYTES ||
-	    h.log_offset_bytes > h.data_start_bytes || h.log_bytes > h.data_start_bytes - h.log_offset_bytes)
-		return error_set(err, ERR_CORRUPT, "the log of %llu bytes at %llu does not fit between label and data at %llu",
-				 LLU(h.log_bytes), LLU(h.log_offset_bytes), LLU(h.data_start_bytes));
+		h.log_offset_bytes > h.data_start_bytes || h.log_bytes > h.data_start_bytes - h.log_offset_bytes)
+		return error_set(err, ERR_CORRUPT,
+			"the log of %llu bytes at %llu does not fit between label and data at %llu", LLU(h.log_bytes),
+			LLU(h.log_offset_bytes), LLU(h.data_start_bytes));
 	*ret = h;
 	return 0;
 }
 
-/* --- configuration ------------------------------------------------------------------------------------------------------ */
+/* --- configuration ------------------------------------------------------------------------------------------------ */
 
 static const uint8_t config_magic[8] = {'S', 'P', 'N', 'D', 'C', 'O', 'N', 'F'};
 enum {
@@ -366,18 +393,18 @@ enum {
 _Static_assert(CONFIG_AT_NAME + POOL_NAME_BYTES == CONFIG_FIXED, "the tables follow the name");
 _Static_assert(CONFIG_AT_HOST_NAME + 64 == CONFIG_AT_NAME, "the name follows that of the host");
 _Static_assert(CONFIG_FIXED + POOL_GROUPS_MAX * GROUP_BYTES + POOL_DISKS_MAX * CD_FIXED <= CONFIG_AT_CRC,
-	       "everything but paths always fits");
+	"everything but paths always fits");
 
 bool pool_name_is_valid(const char *name)
 {
 	size_t length = strnlen(name, POOL_NAME_BYTES);
 
 	if (length == 0 || length >= POOL_NAME_BYTES ||
-	    !((name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z')))
+		!((name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z')))
 		return false;
 	for (size_t i = 0; i < length; i++)
 		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
-		      (name[i] >= '0' && name[i] <= '9') || strchr("_.:-", name[i])))
+			    (name[i] >= '0' && name[i] <= '9') || strchr("_.:-", name[i])))
 			return false;
 	return true;
 }
@@ -461,8 +488,9 @@ static int config_unpack_disks(const uint8_t *at, const uint8_t *end, struct poo
 		d->data_start_bytes = get_le64(at + CD_AT_DATA_START);
 		length = get_le16(at + CD_AT_PATH_BYTES);
 		if (d->state >= PD_STATE_COUNT || d->group >= c->group_count || at[CD_AT_ZERO])
-			return error_set(err, ERR_CORRUPT, "disk %u of the configuration is in state %u and group %u of %u", i,
-					 d->state, d->group, c->group_count);
+			return error_set(err, ERR_CORRUPT,
+				"disk %u of the configuration is in state %u and group %u of %u", i, d->state, d->group,
+				c->group_count);
 		if (length >= sizeof(d->path) || length > (size_t)(end - at) - CD_FIXED)
 			return error_set(err, ERR_CORRUPT, "the path of disk %u has %zu bytes", i, length);
 		if (memchr(at + CD_FIXED, 0, length))
@@ -476,10 +504,12 @@ static int config_unpack_disks(const uint8_t *at, const uint8_t *end, struct poo
 		at += CD_FIXED + length;
 		for (unsigned j = 0; j < i; j++)
 			if (memcmp(c->disks[j].id, d->id, 16) == 0)
-				return error_set(err, ERR_CORRUPT, "disks %u and %u of the configuration have one id", j, i);
+				return error_set(
+					err, ERR_CORRUPT, "disks %u and %u of the configuration have one id", j, i);
 	}
 	if (at != end)
-		return error_set(err, ERR_CORRUPT, "the configuration has %zu bytes behind its last disk", (size_t)(end - at));
+		return error_set(
+			err, ERR_CORRUPT, "the configuration has %zu bytes behind its last disk", (size_t)(end - at));
 	return 0;
 }
 
@@ -499,9 +529,10 @@ static int config_check_groups(const struct pool_config *c, struct error *err)
 		else if (group->kind == GROUP_PARITY)
 			fits = group->parity >= 1;
 		if (!fits || group->kind >= GROUP_KIND_COUNT || group->parity > POOL_PARITY_MAX ||
-		    group->width <= group->parity || group->width > POOL_WIDTH_MAX || group->width > disks)
-			return error_set(err, ERR_CORRUPT, "group %u of the configuration is of kind %u, width %u, parity %u over %u disks",
-					 g, group->kind, group->width, group->parity, disks);
+			group->width <= group->parity || group->width > POOL_WIDTH_MAX || group->width > disks)
+			return error_set(err, ERR_CORRUPT,
+				"group %u of the configuration is of kind %u, width %u, parity %u over %u disks", g,
+				group->kind, group->width, group->parity, disks);
 	}
 	return 0;
 }
@@ -525,15 +556,16 @@ int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret,
 	c->group_count = get_le16(in + CONFIG_AT_GROUPS);
 	c->exported = in[CONFIG_AT_EXPORTED];
 	c->run_bytes = get_le64(in + CONFIG_AT_RUN_BYTES);
-	if (c->disk_count < 1 || c->disk_count > POOL_DISKS_MAX || c->group_count < 1 || c->group_count > POOL_GROUPS_MAX ||
-	    bytes < CONFIG_FIXED + c->group_count * GROUP_BYTES || bytes > CONFIG_AT_CRC)
-		return error_set(err, ERR_CORRUPT, "the configuration says %u disks, %u groups, %u bytes", c->disk_count,
-				 c->group_count, bytes);
+	if (c->disk_count < 1 || c->disk_count > POOL_DISKS_MAX || c->group_count < 1 ||
+		c->group_count > POOL_GROUPS_MAX || bytes < CONFIG_FIXED + c->group_count * GROUP_BYTES ||
+		bytes > CONFIG_AT_CRC)
+		return error_set(err, ERR_CORRUPT, "the configuration says %u disks, %u groups, %u bytes",
+			c->disk_count, c->group_count, bytes);
 	if (in[CONFIG_AT_EXPORTED] > 1 || !format_all_zero(in + CONFIG_AT_EXPORTED + 1, 7) ||
-	    !format_all_zero(in + bytes, CONFIG_AT_CRC - bytes))
+		!format_all_zero(in + bytes, CONFIG_AT_CRC - bytes))
 		return error_set(err, ERR_CORRUPT, "the configuration has bytes set that must be zero");
 	if (!text_field(in + CONFIG_AT_HOST_NAME, sizeof(c->host_name), c->host_name) ||
-	    !text_field(in + CONFIG_AT_NAME, POOL_NAME_BYTES, c->name) || !pool_name_is_valid(c->name))
+		!text_field(in + CONFIG_AT_NAME, POOL_NAME_BYTES, c->name) || !pool_name_is_valid(c->name))
 		return error_set(err, ERR_CORRUPT, "the name of the pool or of its host in the configuration is none");
 	for (unsigned i = 0; i < c->group_count; i++, at += GROUP_BYTES) {
 		c->groups[i].kind = at[0];
@@ -544,7 +576,7 @@ int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret,
 	return code ? code : config_check_groups(c, err);
 }
 
-/* --- uberblock ---------------------------------------------------------------------------------------------------------- */
+/* --- uberblock ---------------------------------------------------------------------------------------------------- */
 
 static const uint8_t uber_magic[8] = {'S', 'P', 'N', 'D', 'U', 'B', 'E', 'R'};
 enum {
@@ -588,8 +620,8 @@ void uberblock_pack(const struct uberblock *u, const uint8_t disk_id[16], unsign
 	put_le32(out + BLOCK_AT_CRC, checksum_crc32c(out, BLOCK_AT_CRC));
 }
 
-int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret,
-		     struct error *err)
+int uberblock_unpack(
+	const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret, struct error *err)
 {
 	struct uberblock u;
 	struct bp *roots[UBER_ROOTS] = {&u.catalog, &u.runs, &u.sums, &u.dead, &u.metamap};
@@ -599,8 +631,9 @@ int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned
 	if (checksum_crc32c(in, BLOCK_AT_CRC) != get_le32(in + BLOCK_AT_CRC))
 		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u does not match its checksum", slot);
 	if (memcmp(in + UBER_AT_DISK_ID, disk_id, 16) != 0 || get_le32(in + UBER_AT_SLOT) != slot)
-		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u belongs into slot %u, maybe of another disk", slot,
-				 get_le32(in + UBER_AT_SLOT));
+		return error_set(err, ERR_CORRUPT,
+			"the uberblock in slot %u belongs into slot %u, maybe of another disk", slot,
+			get_le32(in + UBER_AT_SLOT));
 	u.checkpoint = get_le64(in + UBER_AT_CHECKPOINT);
 	u.commit = get_le64(in + UBER_AT_COMMIT);
 	u.log_sequence = get_le64(in + UBER_AT_LOG_SEQUENCE);
@@ -611,9 +644,10 @@ int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned
 	u.config_generation = get_le64(in + UBER_AT_GENERATION);
 	u.activity_ns = get_le64(in + UBER_AT_ACTIVITY);
 	if (u.checkpoint % LABEL_RING_SLOTS != slot || u.log_offset % POOL_UNIT_BYTES || u.next_run >= 1ULL << 48 ||
-	    !format_all_zero(in + UBER_END, BLOCK_AT_CRC - UBER_END))
-		return error_set(err, ERR_CORRUPT, "the uberblock in slot %u says checkpoint %llu, log at %llu, next run %llu", slot,
-				 LLU(u.checkpoint), LLU(u.log_offset), LLU(u.next_run));
+		!format_all_zero(in + UBER_END, BLOCK_AT_CRC - UBER_END))
+		return error_set(err, ERR_CORRUPT,
+			"the uberblock in slot %u says checkpoint %llu, log at %llu, next run %llu", slot,
+			LLU(u.checkpoint), LLU(u.log_offset), LLU(u.next_run));
 	for (unsigned i = 0; i < UBER_ROOTS; i++) {
 		int code = bp_unpack(in + UBER_AT_ROOTS + i * BP_BYTES, roots[i], err);
 
@@ -643,7 +677,7 @@ void activity_pack(const uint8_t pool_id[16], uint64_t host_id, uint64_t stamp, 
 bool activity_unpack(const uint8_t in[4096], const uint8_t pool_id[16], uint64_t *ret_host_id, uint64_t *ret_stamp)
 {
 	if (memcmp(in, activity_magic, sizeof(activity_magic)) != 0 || memcmp(in + 8, pool_id, 16) != 0 ||
-	    checksum_crc32c(in, BLOCK_AT_CRC) != get_le32(in + BLOCK_AT_CRC))
+		checksum_crc32c(in, BLOCK_AT_CRC) != get_le32(in + BLOCK_AT_CRC))
 		return false;
 	*ret_host_id = get_le64(in + 24);
 	*ret_stamp = get_le64(in + 32);

@@ -47,7 +47,7 @@ static inline uint64_t get_le40(const uint8_t *p)
 #define POOL_COPIES_MAX 4u /* of metadata: max(2, 1 + p) */
 #define POOL_NAME_BYTES 256u
 
-/* --- column classes: 4 KiB to 1 MiB, 2^i and 1.5 × 2^i, whole units ------------------------------------------------- */
+/* --- column classes: 4 KiB to 1 MiB, 2^i and 1.5 × 2^i, whole units ----------------------------------------------- */
 
 #define CLASS_COUNT 16u
 #define CLASS_META CLASS_COUNT /* a zone of tree nodes: 16 KiB pieces, no stripes */
@@ -99,7 +99,7 @@ int bp_unpack(const uint8_t in[BP_BYTES], struct bp *ret, struct error *err);
 /* Of a tree's value: 64 bytes, or 16 and the bytes of an inline record, whose physical_bytes are set from it. */
 int bp_unpack_value(const uint8_t *value, size_t bytes, struct bp *ret, struct error *err);
 
-/* --- label header, configuration, uberblock ---------------------------------------------------------------------------- */
+/* --- label header, configuration, uberblock ----------------------------------------------------------------------- */
 
 #define POOL_FEATURES_INCOMPATIBLE 0ULL /* bits that are known here */
 #define POOL_FEATURES_READ_ONLY 0ULL
@@ -122,9 +122,9 @@ struct config_disk {
 	uint16_t group;
 	uint64_t size_bytes;
 	uint32_t zone_count;
-	uint64_t missed_from; /* first commit that it may lack; 0: none */
+	uint64_t missed_from;                  /* first commit that it may lack; 0: none */
 	uint64_t zone_bytes, data_start_bytes; /* as in its label: needed while it is missing */
-	char path[256];       /* a hint */
+	char path[256];                        /* a hint */
 };
 struct config_group {
 	uint8_t kind, parity;
@@ -142,18 +142,18 @@ struct pool_config { /* up to 64 KiB with its crc32c; paths that do not fit are 
 	struct config_disk disks[POOL_DISKS_MAX];
 	struct config_group groups[POOL_GROUPS_MAX];
 };
-struct uberblock { /* one 4 KiB slot, with the disk's id, the slot and its crc32c */
-	uint64_t checkpoint;      /* number; slot = checkpoint % slots. The highest that verifies wins */
-	uint64_t commit;          /* the last commit that the trees hold */
-	uint64_t log_sequence;    /* first log record after it ... */
-	uint64_t log_offset;      /* ... and where in the ring it lies */
+struct uberblock {             /* one 4 KiB slot, with the disk's id, the slot and its crc32c */
+	uint64_t checkpoint;   /* number; slot = checkpoint % slots. The highest that verifies wins */
+	uint64_t commit;       /* the last commit that the trees hold */
+	uint64_t log_sequence; /* first log record after it ... */
+	uint64_t log_offset;   /* ... and where in the ring it lies */
 	uint64_t next_run, next_dataset;
-	uint64_t wall_ns;         /* for people */
+	uint64_t wall_ns; /* for people */
 	uint64_t config_generation;
-	uint64_t activity_ns;     /* renewed by the owner: the stamp against a second import */
+	uint64_t activity_ns;                         /* renewed by the owner: the stamp against a second import */
 	struct bp catalog, runs, sums, dead, metamap; /* roots; hole: empty */
 };
-bool pool_name_is_valid(const char *name); /* characters and length; reserved words are create's matter */
+bool pool_name_is_valid(const char *name);    /* characters and length; reserved words are create's matter */
 bool label_header_is(const uint8_t in[4096]); /* the magic is there, whatever else */
 void label_header_pack(const struct label_header *h, uint8_t out[4096]);
 /* ERR_NOT_FOUND: none of ours. ERR_UNSUPPORTED: a newer one. */
@@ -162,14 +162,14 @@ int config_pack(const struct pool_config *c, uint8_t out[LABEL_CONFIG_BYTES], st
 /* *ret is scratch when it fails. */
 int config_unpack(const uint8_t in[LABEL_CONFIG_BYTES], struct pool_config *ret, struct error *err);
 void uberblock_pack(const struct uberblock *u, const uint8_t disk_id[16], unsigned slot, uint8_t out[4096]);
-int uberblock_unpack(const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret,
-		     struct error *err);
+int uberblock_unpack(
+	const uint8_t in[4096], const uint8_t disk_id[16], unsigned slot, struct uberblock *ret, struct error *err);
 
 /* The owner's stamp: "SPNDACTV", pool id 16, u64 host, u64 stamp, zeros, crc32c. */
 void activity_pack(const uint8_t pool_id[16], uint64_t host_id, uint64_t stamp, uint8_t out[4096]);
 bool activity_unpack(const uint8_t in[4096], const uint8_t pool_id[16], uint64_t *ret_host_id, uint64_t *ret_stamp);
 
-/* --- runs (descriptors) ------------------------------------------------------------------------------------------------- */
+/* --- runs (descriptors) ------------------------------------------------------------------------------------------- */
 
 #define RUN_STRIPES_MAX 1024u /* 4 MiB of 4 KiB columns */
 /* 64 bytes {u64 id, u64 birth, u16 group, u8 class, u8 k, u8 p, 3 zero, u32 version, u32 stripes, u64 birth_last, zeros}; then
@@ -178,15 +178,16 @@ struct run_format {
 	uint64_t id, birth, birth_last; /* commits of its first and its last stripe */
 	uint16_t group;
 	uint8_t class, k, p;
-	uint32_t version;  /* raised by each move of a column */
-	uint32_t stripes;  /* written so far */
+	uint32_t version;                           /* raised by each move of a column */
+	uint32_t stripes;                           /* written so far */
 	struct disk_address column[POOL_WIDTH_MAX]; /* of stripe 0; data first, then parity. Stripe s: + s × class */
 	uint8_t column_state[POOL_WIDTH_MAX];       /* 0 good, 1 to be repaired (a write failed, a disk was away) */
 	/* live[s × k + c]: data column c of stripe s is referenced; returned[s]: the stripe's space was given back */
 	uint8_t live[(RUN_STRIPES_MAX * POOL_WIDTH_MAX + 7) / 8];
 	uint8_t returned[(RUN_STRIPES_MAX + 7) / 8];
 };
-#define RUN_FORMAT_BYTES_MAX (64u + POOL_WIDTH_MAX * 7u + (RUN_STRIPES_MAX * POOL_WIDTH_MAX + 7) / 8 + RUN_STRIPES_MAX / 8)
+#define RUN_FORMAT_BYTES_MAX                                                                                           \
+	(64u + POOL_WIDTH_MAX * 7u + (RUN_STRIPES_MAX * POOL_WIDTH_MAX + 7) / 8 + RUN_STRIPES_MAX / 8)
 #define RUN_HEAD_BYTES_MAX (64u + POOL_WIDTH_MAX * 7u)
 size_t run_pack_head(const struct run_format *r, uint8_t *out); /* without the bits: at most RUN_HEAD_BYTES_MAX */
 int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *ret, size_t *ret_bytes, struct error *err);
@@ -199,7 +200,7 @@ int run_unpack(const uint8_t *in, size_t bytes, struct run_format *ret, struct e
 unsigned sums_per_column(unsigned class);
 unsigned sums_stripes_per_item(unsigned width, unsigned class); /* so that an item is at most 4 KiB */
 
-/* --- tree nodes ----------------------------------------------------------------------------------------------------------- */
+/* --- tree nodes --------------------------------------------------------------------------------------------------- */
 
 #define NODE_BYTES 16384u
 #define TREE_VALUE_MAX 5120u
@@ -223,7 +224,8 @@ struct node_head {
 #define NODE_HEAD_BYTES 32u
 #define TREE_LEVEL_MAX 15u
 void node_head_pack(const struct node_head *h, uint8_t *out);
-int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level /* -1: any */, struct node_head *ret, struct error *err);
+int node_check(
+	const uint8_t in[NODE_BYTES], uint64_t tree, int level /* -1: any */, struct node_head *ret, struct error *err);
 
 /* --- the catalog ------------------------------------------------------------------------------------------------------------
  * key {dataset, 0}: its facts; {dataset, 1 + property}: the text of a property that was set on it; {dataset, CATALOG_ROOT}: the
@@ -259,18 +261,20 @@ struct log_head {
 	uint8_t flags;
 };
 void log_record_seal(const struct log_head *h, const uint8_t pool_id[16], uint8_t *record); /* entries are in place */
-int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err);
+int log_head_check(
+	const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err);
 int log_record_check(const uint8_t *record, size_t bytes_available, const uint8_t pool_id[16], struct log_head *ret,
-		     struct error *err);
+	struct error *err);
 enum log_type {
-	LOG_RECORD = 1, /* {u64 dataset, u64 a, u64 b, value}: put into the dataset's tree; an empty value is a delete */
-	LOG_CATALOG,    /* {u64 a, u64 b, value}: put into the catalog; empty: delete */
-	LOG_RUN,        /* {run_format without bits, u32 first stripe, u32 count, crc32c × …}: stripes were added */
-	LOG_REPAIRED,   /* {run_format without bits}: columns moved or made good; counts when its version is newer */
-	LOG_BARRIER,    /* {u64 snapshot dataset id}: entries before and after are not folded together */
-	LOG_INTENT,     /* {u64 dataset, u64 a, u64 offset, bytes}: data of an fsync */
-	LOG_DESTROY,    /* {u64 dataset}: its tree is to be walked and freed */
-	LOG_ROOT,       /* {u64 dataset, u64 from}: the dataset takes the root of another (rollback, clone) */
+	LOG_RECORD =
+		1,    /* {u64 dataset, u64 a, u64 b, value}: put into the dataset's tree; an empty value is a delete */
+	LOG_CATALOG,  /* {u64 a, u64 b, value}: put into the catalog; empty: delete */
+	LOG_RUN,      /* {run_format without bits, u32 first stripe, u32 count, crc32c × …}: stripes were added */
+	LOG_REPAIRED, /* {run_format without bits}: columns moved or made good; counts when its version is newer */
+	LOG_BARRIER,  /* {u64 snapshot dataset id}: entries before and after are not folded together */
+	LOG_INTENT,   /* {u64 dataset, u64 a, u64 offset, bytes}: data of an fsync */
+	LOG_DESTROY,  /* {u64 dataset}: its tree is to be walked and freed */
+	LOG_ROOT,     /* {u64 dataset, u64 from}: the dataset takes the root of another (rollback, clone) */
 	LOG_TYPE_COUNT
 };
 struct log_entry {
@@ -279,10 +283,11 @@ struct log_entry {
 	uint32_t bytes;
 };
 #define LOG_ENTRY_HEAD_BYTES 8u
-uint32_t log_entry_bytes(uint32_t payload_bytes); /* with head and padding */
+uint32_t log_entry_bytes(uint32_t payload_bytes);                                /* with head and padding */
 uint8_t *log_entry_put(uint8_t *at, enum log_type type, uint32_t payload_bytes); /* returns where the payload goes */
 /* Next entry at *offset of the entries; false at the end. ERR_CORRUPT through err->code when lengths do not add up. */
-bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err);
+bool log_entry_next(
+	const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err);
 
 /* For what must be zero on a disk. */
 static inline bool format_all_zero(const uint8_t *p, size_t bytes)

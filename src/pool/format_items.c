@@ -6,7 +6,7 @@
 #define LLU(v) ((unsigned long long)(v))
 #define UNIT_LIMIT (1ULL << 40)
 
-/* --- runs ----------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 enum {
 	RUN_AT_ID = 0,
@@ -22,7 +22,8 @@ enum {
 	RUN_FIXED = 64,
 	RUN_COLUMN_BYTES = 7,
 };
-_Static_assert(RUN_FIXED + POOL_WIDTH_MAX * RUN_COLUMN_BYTES == RUN_HEAD_BYTES_MAX, "the columns follow the fixed part");
+_Static_assert(
+	RUN_FIXED + POOL_WIDTH_MAX * RUN_COLUMN_BYTES == RUN_HEAD_BYTES_MAX, "the columns follow the fixed part");
 _Static_assert(RUN_FORMAT_BYTES_MAX <= TREE_VALUE_MAX, "a run fits in a tree");
 
 size_t run_pack_head(const struct run_format *r, uint8_t *out)
@@ -69,13 +70,14 @@ int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *r, size_
 	r->stripes = get_le32(in + RUN_AT_STRIPES);
 	r->birth_last = get_le64(in + RUN_AT_BIRTH_LAST);
 	width = r->k + r->p;
-	if (r->id >= 1ULL << 48 || r->class >= CLASS_COUNT || r->k < 1 || r->p > POOL_PARITY_MAX || width > POOL_WIDTH_MAX ||
-	    r->stripes > RUN_STRIPES_MAX || r->group >= POOL_GROUPS_MAX || !format_all_zero(in + RUN_AT_P + 1, 3) ||
-	    !format_all_zero(in + RUN_END, RUN_FIXED - RUN_END))
-		return error_set(err, ERR_CORRUPT, "run %llu says class %u, %u + %u columns, %u stripes, group %u", LLU(r->id),
-				 r->class, r->k, r->p, r->stripes, r->group);
+	if (r->id >= 1ULL << 48 || r->class >= CLASS_COUNT || r->k < 1 || r->p > POOL_PARITY_MAX ||
+		width > POOL_WIDTH_MAX || r->stripes > RUN_STRIPES_MAX || r->group >= POOL_GROUPS_MAX ||
+		!format_all_zero(in + RUN_AT_P + 1, 3) || !format_all_zero(in + RUN_END, RUN_FIXED - RUN_END))
+		return error_set(err, ERR_CORRUPT, "run %llu says class %u, %u + %u columns, %u stripes, group %u",
+			LLU(r->id), r->class, r->k, r->p, r->stripes, r->group);
 	if (bytes < RUN_FIXED + width * RUN_COLUMN_BYTES)
-		return error_set(err, ERR_CORRUPT, "run %llu has %zu bytes, too few for %u columns", LLU(r->id), bytes, width);
+		return error_set(
+			err, ERR_CORRUPT, "run %llu has %zu bytes, too few for %u columns", LLU(r->id), bytes, width);
 	units = (uint64_t)r->stripes * (class_bytes[r->class] / POOL_UNIT_BYTES);
 	for (unsigned c = 0; c < width; c++) {
 		const uint8_t *at = in + RUN_FIXED + c * RUN_COLUMN_BYTES;
@@ -84,12 +86,12 @@ int run_unpack_head(const uint8_t *in, size_t bytes, struct run_format *r, size_
 		r->column[c].unit = get_le40(at + 1);
 		r->column_state[c] = at[6];
 		if (at[0] >= POOL_DISKS_MAX || at[6] > 1 || r->column[c].unit > UNIT_LIMIT - units)
-			return error_set(err, ERR_CORRUPT, "column %u of run %llu is on disk %u at unit %llu, state %u", c,
-					 LLU(r->id), at[0], LLU(r->column[c].unit), at[6]);
+			return error_set(err, ERR_CORRUPT, "column %u of run %llu is on disk %u at unit %llu, state %u",
+				c, LLU(r->id), at[0], LLU(r->column[c].unit), at[6]);
 		for (unsigned other = 0; other < c; other++)
 			if (r->column[other].disk == at[0])
-				return error_set(err, ERR_CORRUPT, "columns %u and %u of run %llu are both on disk %u", other,
-						 c, LLU(r->id), at[0]);
+				return error_set(err, ERR_CORRUPT, "columns %u and %u of run %llu are both on disk %u",
+					other, c, LLU(r->id), at[0]);
 	}
 	*ret_bytes = RUN_FIXED + width * RUN_COLUMN_BYTES;
 	return 0;
@@ -133,7 +135,8 @@ int run_unpack(const uint8_t *in, size_t bytes, struct run_format *ret, struct e
 	live = bits_bytes(r.stripes * r.k);
 	returned = bits_bytes(r.stripes);
 	if (bytes != at + live + returned)
-		return error_set(err, ERR_CORRUPT, "run %llu has %zu bytes; expected %zu", LLU(r.id), bytes, at + live + returned);
+		return error_set(err, ERR_CORRUPT, "run %llu has %zu bytes; expected %zu", LLU(r.id), bytes,
+			at + live + returned);
 	if (!bits_end_clean(in + at, r.stripes * r.k) || !bits_end_clean(in + at + live, r.stripes))
 		return error_set(err, ERR_CORRUPT, "run %llu has bits behind its %u stripes", LLU(r.id), r.stripes);
 	memset(r.live, 0, sizeof(r.live));
@@ -153,9 +156,9 @@ unsigned sums_stripes_per_item(unsigned width, unsigned class)
 {
 	return 4096 / 4 / (width * sums_per_column(class));
 }
-_Static_assert(POOL_WIDTH_MAX * ((1u << 20) / SUM_BYTES) * 4 <= 4096, "an item of sums holds a stripe at least");
+_Static_assert(POOL_WIDTH_MAX *((1u << 20) / SUM_BYTES) * 4 <= 4096, "an item of sums holds a stripe at least");
 
-/* --- tree nodes ----------------------------------------------------------------------------------------------------------- */
+/* --- tree nodes --------------------------------------------------------------------------------------------------- */
 
 enum {
 	NODE_AT_LEVEL = 4,
@@ -169,7 +172,8 @@ enum {
 	INNER_ITEM = 16 + BP_BYTES,
 };
 _Static_assert(NODE_AT_ZERO2 + 4 == NODE_HEAD_BYTES, "the items follow the head");
-_Static_assert(NODE_HEAD_BYTES + 3 * (LEAF_ITEM_HEAD + TREE_VALUE_MAX) <= NODE_BYTES, "three of the longest values fit");
+_Static_assert(
+	NODE_HEAD_BYTES + 3 * (LEAF_ITEM_HEAD + TREE_VALUE_MAX) <= NODE_BYTES, "three of the longest values fit");
 
 void node_head_pack(const struct node_head *h, uint8_t *out)
 {
@@ -196,8 +200,8 @@ static uint32_t node_item_check(const uint8_t *in, const struct node_head *h, ui
 		if (bp_unpack(in + at + 16, &bp, err))
 			return 0;
 		if (bp.kind != BP_NODE || bp.level != h->level - 1) {
-			error_set(err, ERR_CORRUPT, "a node of tree %llu, level %u, points to kind %u, level %u", LLU(h->tree),
-				  h->level, bp.kind, bp.level);
+			error_set(err, ERR_CORRUPT, "a node of tree %llu, level %u, points to kind %u, level %u",
+				LLU(h->tree), h->level, bp.kind, bp.level);
 			return 0;
 		}
 		return INNER_ITEM;
@@ -208,8 +212,8 @@ static uint32_t node_item_check(const uint8_t *in, const struct node_head *h, ui
 	}
 	bytes = get_le16(in + at + 16);
 	if (bytes == 0 || bytes > TREE_VALUE_MAX || bytes > h->bytes - at - LEAF_ITEM_HEAD) {
-		error_set(err, ERR_CORRUPT, "a leaf of tree %llu has a value of %u bytes at %u of %u", LLU(h->tree), bytes, at,
-			  h->bytes);
+		error_set(err, ERR_CORRUPT, "a leaf of tree %llu has a value of %u bytes at %u of %u", LLU(h->tree),
+			bytes, at, h->bytes);
 		return 0;
 	}
 	return LEAF_ITEM_HEAD + bytes;
@@ -230,12 +234,12 @@ int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level, struct no
 	if (memcmp(in, "NODE", 4) != 0)
 		return error_set(err, ERR_CORRUPT, "no tree node where one of tree %llu belongs", LLU(tree));
 	if (h.tree != tree || (level >= 0 && h.level != level))
-		return error_set(err, ERR_CORRUPT, "a node is of tree %llu, level %u; expected tree %llu, level %d", LLU(h.tree),
-				 h.level, LLU(tree), level);
-	if (h.bytes < NODE_HEAD_BYTES || h.bytes > NODE_BYTES || h.level > TREE_LEVEL_MAX || (h.level && h.items == 0) ||
-	    in[NODE_AT_ZERO] || get_le32(in + NODE_AT_ZERO2))
-		return error_set(err, ERR_CORRUPT, "a node of tree %llu says level %u, %u items, %u bytes", LLU(h.tree), h.level,
-				 h.items, h.bytes);
+		return error_set(err, ERR_CORRUPT, "a node is of tree %llu, level %u; expected tree %llu, level %d",
+			LLU(h.tree), h.level, LLU(tree), level);
+	if (h.bytes < NODE_HEAD_BYTES || h.bytes > NODE_BYTES || h.level > TREE_LEVEL_MAX ||
+		(h.level && h.items == 0) || in[NODE_AT_ZERO] || get_le32(in + NODE_AT_ZERO2))
+		return error_set(err, ERR_CORRUPT, "a node of tree %llu says level %u, %u items, %u bytes", LLU(h.tree),
+			h.level, h.items, h.bytes);
 	for (unsigned i = 0; i < h.items; i++) {
 		uint32_t bytes = node_item_check(in, &h, at, err);
 		struct key key;
@@ -244,18 +248,19 @@ int node_check(const uint8_t in[NODE_BYTES], uint64_t tree, int level, struct no
 			return ERR_CORRUPT;
 		key = (struct key){get_le64(in + at), get_le64(in + at + 8)};
 		if (i && key_compare(last, key) >= 0)
-			return error_set(err, ERR_CORRUPT, "item %u of a node of tree %llu is out of order", i, LLU(h.tree));
+			return error_set(
+				err, ERR_CORRUPT, "item %u of a node of tree %llu is out of order", i, LLU(h.tree));
 		last = key;
 		at += bytes;
 	}
 	if (at != h.bytes)
-		return error_set(err, ERR_CORRUPT, "a node of tree %llu has %u bytes in %u items; its head says %u", LLU(h.tree), at,
-				 h.items, h.bytes);
+		return error_set(err, ERR_CORRUPT, "a node of tree %llu has %u bytes in %u items; its head says %u",
+			LLU(h.tree), at, h.items, h.bytes);
 	*ret = h;
 	return 0;
 }
 
-/* --- the catalog ------------------------------------------------------------------------------------------------------------ */
+/* --- the catalog -------------------------------------------------------------------------------------------------- */
 
 enum {
 	FACTS_AT_TYPE = 0,
@@ -280,7 +285,7 @@ bool dataset_name_is_valid(const char *name)
 		return false;
 	for (size_t i = 0; i < length; i++)
 		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
-		      (name[i] >= '0' && name[i] <= '9') || strchr("-_.: ", name[i])))
+			    (name[i] >= '0' && name[i] <= '9') || strchr("-_.: ", name[i])))
 			return false;
 	return true;
 }
@@ -319,18 +324,18 @@ int dataset_facts_unpack(const uint8_t *in, size_t bytes, struct dataset_facts *
 	f.guid = get_le64(in + FACTS_AT_GUID);
 	memcpy(f.name, in + FACTS_AT_NAME, in[FACTS_AT_LENGTH]);
 	if (f.type >= FACTS_TYPES || !format_all_zero(in + FACTS_AT_TYPE + 1, 3) || !dataset_name_is_valid(f.name) ||
-	    strlen(f.name) != in[FACTS_AT_LENGTH])
+		strlen(f.name) != in[FACTS_AT_LENGTH])
 		return error_set(err, ERR_CORRUPT, "the facts of a dataset say type %u, a name of %u bytes", f.type,
-				 in[FACTS_AT_LENGTH]);
+			in[FACTS_AT_LENGTH]);
 	if (f.record_bytes < POOL_UNIT_BYTES || f.record_bytes > 1u << 20 || !is_power_of_two(f.record_bytes) ||
-	    f.volume_bytes > 1ULL << 62)
+		f.volume_bytes > 1ULL << 62)
 		return error_set(err, ERR_CORRUPT, "the facts of dataset '%s' say %llu bytes in records of %u", f.name,
-				 LLU(f.volume_bytes), f.record_bytes);
+			LLU(f.volume_bytes), f.record_bytes);
 	*ret = f;
 	return 0;
 }
 
-/* --- the log ---------------------------------------------------------------------------------------------------------------- */
+/* --- the log ------------------------------------------------------------------------------------------------------ */
 
 static const uint8_t log_magic[8] = {'S', 'L', 'O', 'G', 'R', 'E', 'C', '1'};
 enum {
@@ -364,7 +369,8 @@ void log_record_seal(const struct log_head *h, const uint8_t pool_id[16], uint8_
 	put_le32(record + LOG_AT_HEAD_CRC, checksum_crc32c(record, LOG_AT_HEAD_CRC));
 }
 
-int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err)
+int log_head_check(
+	const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[16], struct log_head *ret, struct error *err)
 {
 	struct log_head h = {
 		.sequence = get_le64(record + LOG_AT_SEQUENCE),
@@ -381,16 +387,17 @@ int log_head_check(const uint8_t record[LOG_HEAD_BYTES], const uint8_t pool_id[1
 	if (memcmp(record + LOG_AT_POOL_ID, pool_id, 16) != 0)
 		return error_set(err, ERR_NOT_FOUND, "a log record of another pool");
 	if (h.bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes > LOG_RECORD_BYTES_MAX || h.entry_bytes % 8 ||
-	    h.bytes != round_up_u64(LOG_HEAD_BYTES + h.entry_bytes, POOL_UNIT_BYTES) ||
-	    h.flags & ~(LOG_FLAG_COMMIT | LOG_FLAG_INTENT) || !format_all_zero(record + LOG_AT_ZERO, LOG_AT_POOL_ID - LOG_AT_ZERO))
-		return error_set(err, ERR_CORRUPT, "log record %llu says %u bytes, %u of entries, flags 0x%x", LLU(h.sequence),
-				 h.bytes, h.entry_bytes, h.flags);
+		h.bytes != round_up_u64(LOG_HEAD_BYTES + h.entry_bytes, POOL_UNIT_BYTES) ||
+		h.flags & ~(LOG_FLAG_COMMIT | LOG_FLAG_INTENT) ||
+		!format_all_zero(record + LOG_AT_ZERO, LOG_AT_POOL_ID - LOG_AT_ZERO))
+		return error_set(err, ERR_CORRUPT, "log record %llu says %u bytes, %u of entries, flags 0x%x",
+			LLU(h.sequence), h.bytes, h.entry_bytes, h.flags);
 	*ret = h;
 	return 0;
 }
 
 int log_record_check(const uint8_t *record, size_t bytes_available, const uint8_t pool_id[16], struct log_head *ret,
-		     struct error *err)
+	struct error *err)
 {
 	struct log_head h;
 	int code;
@@ -401,8 +408,8 @@ int log_record_check(const uint8_t *record, size_t bytes_available, const uint8_
 	if (code)
 		return code;
 	if (h.bytes > bytes_available)
-		return error_set(err, ERR_CORRUPT, "log record %llu has %u bytes, of which %zu are there", LLU(h.sequence), h.bytes,
-				 bytes_available);
+		return error_set(err, ERR_CORRUPT, "log record %llu has %u bytes, of which %zu are there",
+			LLU(h.sequence), h.bytes, bytes_available);
 	if (checksum_crc32c(record + LOG_HEAD_BYTES, h.bytes - LOG_HEAD_BYTES) != get_le32(record + LOG_AT_CRC))
 		return error_set(err, ERR_CORRUPT, "log record %llu does not match its checksum", LLU(h.sequence));
 	*ret = h;
@@ -424,7 +431,8 @@ uint8_t *log_entry_put(uint8_t *at, enum log_type type, uint32_t payload_bytes)
 	return at + LOG_ENTRY_HEAD_BYTES;
 }
 
-bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err)
+bool log_entry_next(
+	const uint8_t *entries, uint32_t entry_bytes, uint32_t *offset, struct log_entry *ret, struct error *err)
 {
 	const uint8_t *at = entries + *offset;
 	uint32_t left, bytes, type;
@@ -439,8 +447,9 @@ bool log_entry_next(const uint8_t *entries, uint32_t entry_bytes, uint32_t *offs
 	type = get_le16(at);
 	bytes = get_le32(at + ENTRY_AT_BYTES);
 	if (type == 0 || type >= LOG_TYPE_COUNT || get_le16(at + 2) || bytes > LOG_RECORD_BYTES_MAX ||
-	    log_entry_bytes(bytes) > left) {
-		error_set(err, ERR_CORRUPT, "an entry of a log record says type %u, %u bytes, where %u are left", type, bytes, left);
+		log_entry_bytes(bytes) > left) {
+		error_set(err, ERR_CORRUPT, "an entry of a log record says type %u, %u bytes, where %u are left", type,
+			bytes, left);
 		return false;
 	}
 	ret->type = (enum log_type)type;

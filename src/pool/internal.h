@@ -25,7 +25,7 @@
 #include "os.h"
 #include "pool.h"
 
-/* --- compress.c, seal.c, workers.c ------------------------------------------------------------------------------------- */
+/* --- compress.c, seal.c, workers.c -------------------------------------------------------------------------------- */
 
 /* 0 when it does not pay (saves less than one unit, or 1/8): store as it is. `room` is what out holds. zle: runs of zeros. */
 size_t compress_record(enum compression c, int level, const void *in, size_t bytes, void *out, size_t room);
@@ -40,8 +40,8 @@ struct seal_place {
 	uint64_t birth;
 };
 void seal_make(enum checksum_kind kind, const struct seal_place *place, const void *data, size_t bytes,
-	       uint8_t out[CHECKSUM_BYTES]);
-void bp_seal(const struct pool *p, struct bp *bp, const void *data);          /* of a data pointer whose place is set */
+	uint8_t out[CHECKSUM_BYTES]);
+void bp_seal(const struct pool *p, struct bp *bp, const void *data);         /* of a data pointer whose place is set */
 bool bp_verify(const struct pool *p, const struct bp *bp, const void *data); /* of physical_bytes */
 
 struct workers; /* a few threads and a queue; run() calls work(arg, i) for i < count and returns when all are done */
@@ -49,13 +49,14 @@ int workers_open(struct workers **ret, unsigned threads, struct error *err);
 void workers_run(struct workers *w, unsigned count, void (*work)(void *arg, unsigned index), void *arg);
 void workers_close(struct workers *w);
 
-/* --- space.c: disks, zones, runs ------------------------------------------------------------------------------------------ */
+/* --- space.c: disks, zones, runs ---------------------------------------------------------------------------------- */
 
 struct zone {
-	uint8_t class;       /* CLASS_COUNT + 1: free */
-	uint32_t used;       /* columns (or 16 KiB pieces) that are taken */
-	uint64_t *bits;      /* one a column; NULL while the zone is free. Nodes: as many again, of those in the quarantine */
-	uint32_t longest;    /* stretch of free columns, at most */
+	uint8_t class; /* CLASS_COUNT + 1: free */
+	uint32_t used; /* columns (or 16 KiB pieces) that are taken */
+	uint64_t
+		*bits; /* one a column; NULL while the zone is free. Nodes: as many again, of those in the quarantine */
+	uint32_t longest; /* stretch of free columns, at most */
 };
 #define ZONE_FREE (CLASS_COUNT + 1)
 
@@ -67,10 +68,10 @@ struct pool_disk {
 	uint64_t data_start_bytes, zone_bytes;
 	unsigned zone_count, zones_free, zones_kept; /* kept: the reserve */
 	struct zone *zones;
-	uint64_t free_bytes;                      /* of zones without a class and of columns in zones that have one */
+	uint64_t free_bytes; /* of zones without a class and of columns in zones that have one */
 	uint64_t read_errors, write_errors, checksum_errors;
-	bool unflushed;                           /* a write completed since the last flush began */
-	bool labelled;                            /* both of its label headers are as they should be */
+	bool unflushed; /* a write completed since the last flush began */
+	bool labelled;  /* both of its label headers are as they should be */
 };
 
 /* One descriptor in memory; all of them are there. Reached by id (hash) and, for scrub, in disk order. */
@@ -88,30 +89,33 @@ struct run {
 	struct disk_address column[POOL_WIDTH_MAX];
 	uint8_t column_state[POOL_WIDTH_MAX];
 	uint64_t *live, *returned; /* bits; see run_format */
-	uint32_t *sums;            /* of stripes sums_first … sums_end - 1, not in the sums tree yet. Whoever writes them there moves
+	uint32_t *
+		sums; /* of stripes sums_first … sums_end - 1, not in the sums tree yet. Whoever writes them there moves
 				      the rest to the front and sums_first on, in one section with the new root in p->uber */
 	uint32_t sums_first, sums_end;
-	uint32_t unlogged;         /* stripes that are being written */
-	uint64_t over_tag;         /* the checkpoint that freed its last stripe; 0: it has some */
-	uint32_t repair;           /* columns that wait for it, a bit each */
-	unsigned held;             /* by scrub and repair, which look at it without the lock */
-	bool is_open, known;       /* known: it was in a transaction or a tree */
+	uint32_t unlogged;   /* stripes that are being written */
+	uint64_t over_tag;   /* the checkpoint that freed its last stripe; 0: it has some */
+	uint32_t repair;     /* columns that wait for it, a bit each */
+	unsigned held;       /* by scrub and repair, which look at it without the lock */
+	bool is_open, known; /* known: it was in a transaction or a tree */
 	struct run *hash_next;
 };
 
 /* Quarantine (POOL-2): what checkpoint C freed may be used again when C + 2 is durable and no reader is pinned at C or before. */
-int space_open(struct pool *p, struct error *err);   /* from p->config and labels: all zones free */
+int space_open(struct pool *p, struct error *err); /* from p->config and labels: all zones free */
 void space_close(struct pool *p);
 struct run *run_find(struct pool *p, uint64_t id);
 /* At import and replay: makes a run known and takes its columns. ERR_CORRUPT when they overlap or lie outside. */
 int run_install(struct pool *p, const struct run_format *f, struct error *err);
-int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint32_t count, const uint8_t *sums, struct error *err);
+int run_extend(struct pool *p, const struct run_format *f, uint32_t first, uint32_t count, const uint8_t *sums,
+	struct error *err);
 void run_format_of(const struct run *r, uint32_t stripes, struct run_format *ret);
 /* The fold found that nobody refers to this column any more. A stripe that is wholly dead gives its columns to the quarantine. */
 void run_column_dead(struct pool *p, uint64_t run, uint32_t stripe, unsigned column);
 struct disk_address run_place(const struct run *r, uint32_t stripe, unsigned column);
 /* All runs that are `wanted` (NULL: all) in order of id, malloc'd. */
-int runs_list(struct pool *p, bool (*wanted)(const struct run *r), struct run ***ret, size_t *ret_count, struct error *err);
+int runs_list(
+	struct pool *p, bool (*wanted)(const struct run *r), struct run ***ret, size_t *ret_count, struct error *err);
 /* LOG_RUN: run_pack_head, u32 first, u32 count, sums. The apply functions are for replay. */
 size_t run_log_bytes(const struct run *r, uint32_t count); /* at most */
 size_t run_log_pack(const struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, uint8_t *out);
@@ -135,7 +139,7 @@ enum zone_use { /* which free zones may be opened */
 	ZONES_ALL,
 };
 int space_allot(struct pool *p, uint64_t commit, unsigned class, uint32_t records, uint32_t wanted, enum zone_use use,
-		bool apart /* a run of its own */, struct allotment *ret, struct error *err);
+	bool apart /* a run of its own */, struct allotment *ret, struct error *err);
 void space_close_runs(struct pool *p); /* gives back what open runs reserved and did not use */
 /* Metadata: `count` 16 KiB pieces in a row on each of `copies` distinct disks. */
 struct meta_extent {
@@ -144,29 +148,30 @@ struct meta_extent {
 	uint32_t count;
 };
 int space_allot_meta(struct pool *p, uint32_t wanted, struct meta_extent *ret, struct error *err);
-void space_free_meta(struct pool *p, const struct bp *bp); /* into the quarantine */
+void space_free_meta(struct pool *p, const struct bp *bp);                           /* into the quarantine */
 void space_unallot_meta(struct pool *p, const struct meta_extent *e, uint32_t from); /* was never written */
-int space_take_meta(struct pool *p, struct disk_address a, struct error *err); /* at import */
+int space_take_meta(struct pool *p, struct disk_address a, struct error *err);       /* at import */
 void space_checkpoint_done(struct pool *p, uint64_t checkpoint); /* releases the quarantine's due part */
 /* What a write of so many bytes may count on, without the reserve (POOL-9), dirty records already promised subtracted. */
 uint64_t space_available_bytes(struct pool *p);
 /* The same for records of one size: a zone of smaller columns does not hold them. What a writer asks before it dirties one. */
 uint64_t space_available_for(struct pool *p, uint32_t record_bytes);
 void space_figures(struct pool *p, struct pool_space *ret); /* snapshots' part of data_bytes is the catalog's to move */
-bool space_is_coming(const struct pool *p); /* checkpoints may release something */
+bool space_is_coming(const struct pool *p);                 /* checkpoints may release something */
 /* For the checkpoint, with p->lock held: the runs that are dirty, in order of id (malloc'd; NULL and 0: none; ERR_MEMORY). */
 int runs_dirty(struct pool *p, struct run ***ret, size_t *ret_count, struct error *err);
-bool run_is_over(const struct run *r); /* closed and all stripes returned: leaves the tree; stays known until its quarantine ends */
+bool run_is_over(const struct run
+		*r); /* closed and all stripes returned: leaves the tree; stays known until its quarantine ends */
 /* Zones of nodes as the checkpoint in the making will have them: what is in use less what it freed. `visit` gets the bits, one a
  * piece of 16 KiB. With p->lock held. */
-void space_meta_zones(struct pool *p, void (*visit)(void *arg, unsigned disk, unsigned zone, const uint8_t *bits, uint32_t bytes),
-		      void *arg);
+void space_meta_zones(struct pool *p,
+	void (*visit)(void *arg, unsigned disk, unsigned zone, const uint8_t *bits, uint32_t bytes), void *arg);
 
-/* --- stripe.c: columns on disks ---------------------------------------------------------------------------------------------- */
+/* --- stripe.c: columns on disks ----------------------------------------------------------------------------------- */
 
 struct stored_record { /* one record on its way to a column */
-	struct bp bp;         /* in: kind DATA, compression, checksum_kind, logical and physical bytes, birth; out: all of it */
-	void *data;           /* DISK_BUFFER_ALIGN, room for class_bytes[class]; what lies behind physical_bytes is zeroed here */
+	struct bp bp; /* in: kind DATA, compression, checksum_kind, logical and physical bytes, birth; out: all of it */
+	void *data; /* DISK_BUFFER_ALIGN, room for class_bytes[class]; what lies behind physical_bytes is zeroed here */
 	unsigned class;
 	void *owner;
 };
@@ -177,7 +182,7 @@ struct stored_record { /* one record on its way to a column */
  * written. May run in two threads at once. */
 struct transaction;
 int stripes_write(struct pool *p, struct transaction *t, struct stored_record **records, unsigned count, bool reserve,
-		  struct error *err);
+	struct error *err);
 /* Reads one record's physical bytes: hint or descriptor, verify, else the other copies or reconstruction (verified by the
  * column sums, then by the record's own checksum), then queues the repair. ERR_LOST names what is missing. buffer has room
  * for the column. `many` reads a batch at once, merging neighbours of a disk into one request; each has its own status. */
@@ -187,23 +192,26 @@ struct record_read {
 	int status;
 	struct error error;
 };
-void stripes_read(struct pool *p, struct record_read *reads, unsigned count, bool sequential /* mirrors: take long turns */);
+void stripes_read(
+	struct pool *p, struct record_read *reads, unsigned count, bool sequential /* mirrors: take long turns */);
 /* Verifies stripe s of a run against its sums and parity, repairs into a new place. For scrub and rebuild. */
 struct stripe_verdict {
 	unsigned bad_columns, repaired_columns;
 	bool lost;
 };
-int stripe_verify(struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err);
+int stripe_verify(
+	struct pool *p, struct run *r, uint32_t stripe, bool repair, struct stripe_verdict *ret, struct error *err);
 void scrub_status(struct pool *p, struct pool_status *ret); /* .scrub and .damaged, without p->lock */
 /* The queue of what reads and writes found bad; the keeper works it off. */
 int repairs_open(struct pool *p, struct error *err); /* after space_open */
 void repairs_close(struct pool *p);
-int repairs_run(struct pool *p, struct error *err);  /* 0: nothing is left */
-int disks_flush(struct pool *p, struct error *err); /* all that have unflushed writes; a failed one is faulted, or POOL-5 */
+int repairs_run(struct pool *p, struct error *err); /* 0: nothing is left */
+int disks_flush(
+	struct pool *p, struct error *err); /* all that have unflushed writes; a failed one is faulted, or POOL-5 */
 /* pool.c; without p->lock: state, missed_from, event; the next commit writes the configuration first. Suspends beyond redundancy. */
 void disk_fault(struct pool *p, unsigned index, const char *why);
 
-/* --- node.c, tree.c, delta.c ----------------------------------------------------------------------------------------------------- */
+/* --- node.c, tree.c, delta.c -------------------------------------------------------------------------------------- */
 
 /* Tree numbers: 0 catalog, 1 runs, 2 sums, 3 dead lists, 4 metadata map, a dataset's id (from 16) for its own. */
 enum { TREE_CATALOG, TREE_RUNS, TREE_SUMS, TREE_DEAD, TREE_METAMAP, TREE_DATASET_FIRST = 16 };
@@ -215,11 +223,13 @@ struct node;
 int node_cache_open(struct pool *p, struct error *err); /* a quarter of tuning.cache_bytes */
 void node_cache_close(struct pool *p);
 void node_cache_drop(struct pool *p);
-void node_counters(struct pool *p, struct pool_counters *ret); /* nodes_read, nodes_written, metadata_bytes, and what it holds is
+void node_counters(
+	struct pool *p, struct pool_counters *ret); /* nodes_read, nodes_written, metadata_bytes, and what it holds is
 								  added to cache_bytes */
 int node_get(struct pool *p, const struct bp *bp, uint64_t tree, int level, struct node **ret, struct error *err);
 /* Many at once, neighbours of a disk by one request. All or none: puts what it got before it fails. */
-int nodes_get(struct pool *p, const struct bp *bps, unsigned count, uint64_t tree, int level, struct node **ret, struct error *err);
+int nodes_get(struct pool *p, const struct bp *bps, unsigned count, uint64_t tree, int level, struct node **ret,
+	struct error *err);
 const uint8_t *node_bytes(const struct node *n);
 void node_put(struct pool *p, struct node *n);
 void node_seal(const struct pool *p, struct bp *bp, uint64_t tree, const uint8_t *bytes); /* level and birth are set */
@@ -230,7 +240,7 @@ struct node_verdict {
 	uint8_t bad_copies; /* a bit each */
 };
 int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, bool repair, struct node_verdict *ret,
-		struct error *err);
+	struct error *err);
 /* Writes new nodes (16 KiB buffers, sealed, addresses set in their pointers) to all copies; neighbours become one request. */
 struct node_write {
 	struct bp bp;
@@ -245,20 +255,21 @@ struct tree_change {
 	uint32_t bytes; /* 0: delete */
 };
 int tree_lookup(struct pool *p, const struct bp *root, uint64_t tree, struct key key, uint8_t *value, uint32_t room,
-		uint32_t *ret_bytes, struct error *err); /* ERR_NOT_FOUND without a sentence */
+	uint32_t *ret_bytes, struct error *err); /* ERR_NOT_FOUND without a sentence */
 /* From `from` on, in order. visit returns false to stop. */
 int tree_walk(struct pool *p, const struct bp *root, uint64_t tree, struct key from,
-	      bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err);
+	bool (*visit)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err);
 /* Every node below root, for check and for freeing: inner ones before their children. */
-int tree_walk_nodes(struct pool *p, const struct bp *root, uint64_t tree, bool (*visit)(void *arg, const struct bp *bp), void *arg,
-		    struct error *err);
+int tree_walk_nodes(struct pool *p, const struct bp *root, uint64_t tree, bool (*visit)(void *arg, const struct bp *bp),
+	void *arg, struct error *err);
 /* A tree lost this node (checkpoint.c): into the quarantine, or to the dead list when a snapshot holds it. tree_update calls it for
  * each node that it replaced, once the new ones are written; after a failure the old tree is whole and nothing was freed. */
 void fold_node_dead(struct pool *p, uint64_t tree, const struct bp *bp);
 /* A new root with all changes (sorted by key, no key twice) made: copy on write, nodes that were replaced go to the quarantine,
  * new ones are gathered and written in batches. `old` is called with the former value of each key that had one. */
-int tree_update(struct pool *p, struct bp *root, uint64_t tree, const struct tree_change *changes, size_t count, uint64_t birth,
-		void (*old)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg, struct error *err);
+int tree_update(struct pool *p, struct bp *root, uint64_t tree, const struct tree_change *changes, size_t count,
+	uint64_t birth, void (*old)(void *arg, struct key key, const uint8_t *value, uint32_t bytes), void *arg,
+	struct error *err);
 
 /* What is committed (or about to be) and not folded yet: ordered by (tree, key). */
 struct delta;
@@ -273,15 +284,16 @@ void delta_close(struct delta *d);
 /* A data pointer that is replaced here never reached a tree: it goes to the delta's list of the dead. */
 int delta_put(struct delta *d, uint64_t tree, struct key key, const uint8_t *value, uint32_t bytes, struct error *err);
 const struct delta_entry *delta_find(const struct delta *d, uint64_t tree, struct key key);
-const struct delta_entry *delta_at_or_after(const struct delta *d, uint64_t tree, struct key key); /* same tree, or NULL */
-void delta_absorb(struct delta *into, struct delta *from); /* from's entries win; from is emptied */
+const struct delta_entry *delta_at_or_after(
+	const struct delta *d, uint64_t tree, struct key key); /* same tree, or NULL */
+void delta_absorb(struct delta *into, struct delta *from);     /* from's entries win; from is emptied */
 size_t delta_count(const struct delta *d);
 uint64_t delta_bytes(const struct delta *d);
 /* In (tree, key) order. */
 void delta_walk(const struct delta *d, void (*visit)(void *arg, const struct delta_entry *e), void *arg);
 void delta_walk_dead(const struct delta *d, void (*visit)(void *arg, uint64_t tree, const struct bp *bp), void *arg);
 
-/* --- log.c, commit.c, checkpoint.c --------------------------------------------------------------------------------------------- */
+/* --- log.c, commit.c, checkpoint.c -------------------------------------------------------------------------------- */
 
 /* A transaction: what has been written to its place and waits for its commit. A writer enters it, writes stripes, puts pointers,
  * leaves; it is closed at once by a commit (a new one is open from then on) and committed when all have left. So a pointer's
@@ -292,19 +304,19 @@ struct transaction {
 	struct delta *delta;
 	uint8_t *entries; /* packed log entries, growing */
 	size_t bytes, room;
-	uint64_t record_bytes;   /* of data behind it */
-	unsigned inside;         /* writers */
-	bool barrier;            /* a snapshot, rollback, clone or destroy: fold right after this commit */
-	struct fold_op *ops;     /* LOG_BARRIER, LOG_DESTROY, LOG_ROOT in order; done by the fold after all its entries */
+	uint64_t record_bytes; /* of data behind it */
+	unsigned inside;       /* writers */
+	bool barrier;          /* a snapshot, rollback, clone or destroy: fold right after this commit */
+	struct fold_op *ops;   /* LOG_BARRIER, LOG_DESTROY, LOG_ROOT in order; done by the fold after all its entries */
 	size_t op_count;
 };
 struct transaction *transaction_enter(struct pool *p); /* the open one */
 void transaction_leave(struct pool *p, struct transaction *t);
 /* Into the delta and the entries; dataset 0 is the catalog. t NULL: the open one. bytes 0: delete. */
-int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value, uint32_t bytes,
-		    struct error *err);
+int transaction_put(struct pool *p, struct transaction *t, uint64_t dataset, struct key key, const uint8_t *value,
+	uint32_t bytes, struct error *err);
 int transaction_append(struct pool *p, struct transaction *t, enum log_type type, const void *payload, uint32_t bytes,
-		       struct error *err);
+	struct error *err);
 /* Before new dirty data is taken in, without locks: waits while the log has no room for it; fails when the pool is suspended. */
 int transaction_wait_room(struct pool *p, struct error *err);
 /* With the lock, which is let go meanwhile: waits while the dirty records of a commit leave. What is said of all data that was
@@ -314,16 +326,17 @@ void commit_due(struct pool *p); /* with the lock: something became dirty, the t
 /* The value of a key as of now: open transaction, committing one, committed, frozen, tree. */
 /* Without the lock, between reader_enter and reader_leave. */
 int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *value, uint32_t room, uint32_t *ret_bytes,
-		  struct error *err);
-int pool_commit_now(struct pool *p, struct error *err);          /* waits until all that is in the transaction is durable */
+	struct error *err);
+int pool_commit_now(struct pool *p, struct error *err); /* waits until all that is in the transaction is durable */
 /* LOG_INTENT entries (log_entry_put), one write and one flush, shared with others. With p->lock held since the bytes were copied out of
  * the dirty records (so that what the log holds is in order); released while it waits, held again at return. A commit when the ring is
  * short of room. */
 int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err);
-void pool_checkpoint_ask(struct pool *p);                        /* in the background */
+void pool_checkpoint_ask(struct pool *p); /* in the background */
 int pool_checkpoint_now(struct pool *p, struct error *err);
-int pool_barrier_now(struct pool *p, struct error *err); /* after a snapshot, rollback, clone, destroy: durable, folded, roots in place */
-int config_write(struct pool *p, struct error *err);     /* pool.c: labels_write, when config_dirty */
+int pool_barrier_now(struct pool *p,
+	struct error *err); /* after a snapshot, rollback, clone, destroy: durable, folded, roots in place */
+int config_write(struct pool *p, struct error *err); /* pool.c: labels_write, when config_dirty */
 
 int log_append(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, size_t bytes, struct error *err);
 int log_open(struct pool *p, struct error *err); /* empty, at p->uber's place */
@@ -331,18 +344,21 @@ void log_close(struct pool *p);
 uint32_t log_entries_max(const struct pool *p); /* of one record; an entry is at most that */
 uint64_t log_free_bytes(const struct pool *p);
 uint64_t log_used_bytes(const struct pool *p);
-bool log_fits(const struct pool *p, size_t entry_bytes);          /* a commit of so many bytes has room now */
-void log_promise(struct pool *p, size_t entry_bytes);             /* intents leave that room until it is said to be 0 */
-void log_tail(const struct pool *p, uint64_t commit, uint64_t *ret_sequence, uint64_t *ret_offset); /* of a checkpoint at it */
-void log_advance(struct pool *p, uint64_t sequence);              /* that checkpoint is durable: what is before is free */
-void log_jump(struct pool *p, uint64_t by);                       /* import: numbers that no disk has seen */
+bool log_fits(const struct pool *p, size_t entry_bytes); /* a commit of so many bytes has room now */
+void log_promise(struct pool *p, size_t entry_bytes);    /* intents leave that room until it is said to be 0 */
+void log_tail(const struct pool *p, uint64_t commit, uint64_t *ret_sequence,
+	uint64_t *ret_offset);                       /* of a checkpoint at it */
+void log_advance(struct pool *p, uint64_t sequence); /* that checkpoint is durable: what is before is free */
+void log_jump(struct pool *p, uint64_t by);          /* import: numbers that no disk has seen */
 /* The ring as the disks hold it, from p->uber on. apply gets each whole commit after uber.commit, then the intents that none of
  * them holds. ret_found: anything was there, or a ring could not be read. */
-int log_replay(struct pool *p, int (*apply)(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes,
-	       struct error *err), bool *ret_found, struct error *err);
+int log_replay(struct pool *p,
+	int (*apply)(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes,
+		struct error *err),
+	bool *ret_found, struct error *err);
 
 /* commit.c: the thread of commits; checkpoint.c: that of folds. */
-int commit_open(struct pool *p, struct error *err);  /* an open transaction; threads unless read-only */
+int commit_open(struct pool *p, struct error *err); /* an open transaction; threads unless read-only */
 int commit_start(struct pool *p, struct error *err);
 void commit_stop(struct pool *p);
 /* keeper.c: a thread that renews the owner's stamp and does the repairs that are queued. */
@@ -350,15 +366,17 @@ int keeper_start(struct pool *p, struct error *err);
 void keeper_stop(struct pool *p);
 void keeper_wake(struct pool *p); /* with the lock: there is something to repair */
 void commit_close(struct pool *p);
-int commit_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
-int commit_into_checkpoint(struct pool *p, struct error *err); /* import: what is open becomes durable by a checkpoint, not the log */
+int commit_apply(
+	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
+int commit_into_checkpoint(
+	struct pool *p, struct error *err); /* import: what is open becomes durable by a checkpoint, not the log */
 struct checkpoint;
 struct fold_op {
 	enum log_type type;
 	uint64_t dataset, from;
 };
 bool checkpoint_freeze(struct pool *p, struct fold_op *ops, size_t op_count); /* with the lock; takes the ops */
-int checkpoint_run(struct pool *p, struct error *err);                          /* what is frozen, here */
+int checkpoint_run(struct pool *p, struct error *err);                        /* what is frozen, here */
 void checkpoint_drop(struct pool *p);
 void pool_suspend(struct pool *p, const char *format, ...) __attribute__((format(printf, 2, 3))); /* with the lock */
 int pool_refuses(struct pool *p, struct error *err); /* with the lock: suspended or read-only */
@@ -368,19 +386,21 @@ uint64_t reader_enter(struct pool *p); /* the checkpoint that is durable */
 void reader_leave(struct pool *p, uint64_t pin);
 uint64_t reader_oldest(const struct pool *p); /* UINT64_MAX: none. What C freed waits while this is < C */
 
-/* --- catalog.c, volume.c, cache.c, spill.c --------------------------------------------------------------------------------------- */
+/* --- catalog.c, volume.c, cache.c, spill.c ------------------------------------------------------------------------ */
 
 struct dataset {
-	uint64_t id, parent, origin; /* origin: the snapshot that a clone grew from; a snapshot's parent is its dataset */
+	uint64_t id, parent,
+		origin; /* origin: the snapshot that a clone grew from; a snapshot's parent is its dataset */
 	char name[256];
 	enum dataset_type type;
 	uint64_t volume_bytes, created_ns, created_commit;
 	uint32_t record_bytes;
-	struct bp root;           /* as of the last checkpoint; this and the figures are kept by the fold, item CATALOG_ROOT */
-	uint64_t dead_list;       /* id of its list in TREE_DEAD, keys {list, any}, values a packed bp; 0: none yet */
+	struct bp root; /* as of the last checkpoint; this and the figures are kept by the fold, item CATALOG_ROOT */
+	uint64_t dead_list; /* id of its list in TREE_DEAD, keys {list, any}, values a packed bp; 0: none yet */
 	uint64_t used, referenced, logical_referenced; /* bytes, kept by the fold */
 	uint64_t reservation, quota;
-	uint64_t newest_snapshot_commit; /* a pointer born later is freed when it goes, an older one joins the dead list */
+	uint64_t
+		newest_snapshot_commit; /* a pointer born later is freed when it goes, an older one joins the dead list */
 	/* the properties that the data path asks for, inherited ones resolved */
 	enum compression compression;
 	int compression_level;
@@ -413,13 +433,14 @@ void cache_close(struct pool *p);
 int spill_all(struct pool *p, uint64_t dataset, struct error *err);
 void cache_counters(struct pool *p, struct pool_counters *ret);
 uint64_t spill_dirty_bytes(struct pool *p);
-uint64_t spill_promised_bytes(struct pool *p); /* of space, to records that are not placed yet; also with p->lock held */
+uint64_t spill_promised_bytes(
+	struct pool *p); /* of space, to records that are not placed yet; also with p->lock held */
 /* Before a dataset goes or takes another root, without the lock: waits for its writes on the way, forgets all its records. */
 void cache_forget(struct pool *p, uint64_t dataset);
 /* At import, after the last whole commit: the bytes of a LOG_INTENT, as an ordinary write. A dataset that is gone: 0, nothing done. */
 int volume_replay_intent(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
 
-/* --- the pool ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the pool ----------------------------------------------------------------------------------------------------- */
 
 struct pool {
 	uint8_t id[16];
@@ -429,7 +450,8 @@ struct pool {
 	char read_only_reason[512], suspended_reason[512];
 
 	struct os_mutex lock;
-	struct os_cond changed; /* a commit or checkpoint became durable, space or dirty room came free, the pool suspended */
+	struct os_cond
+		changed; /* a commit or checkpoint became durable, space or dirty room came free, the pool suspended */
 
 	struct pool_disk disks[POOL_DISKS_MAX];
 	unsigned disk_count;
@@ -442,16 +464,17 @@ struct pool {
 	struct uberblock uber;        /* the last durable one */
 	uint64_t run_bytes, log_bytes, log_offset_bytes;
 
-	uint64_t next_run, next_dataset;       /* the next free ones, raised by what a replay shows */
-	uint64_t checkpoint_newest;            /* the highest number seen on any disk; above uber.checkpoint after a rewind */
+	uint64_t next_run, next_dataset; /* the next free ones, raised by what a replay shows */
+	uint64_t checkpoint_newest;      /* the highest number seen on any disk; above uber.checkpoint after a rewind */
 	bool config_dirty, abandoned;
-	bool uber_is_everywhere;               /* import: every ring that counts has the newest checkpoint */
-	struct checkpoint *checkpoint;         /* in the making */
+	bool uber_is_everywhere;       /* import: every ring that counts has the newest checkpoint */
+	struct checkpoint *checkpoint; /* in the making */
 
 	struct transaction *open, *closing_transaction;
 	struct delta *committed, *frozen;
 	uint64_t commit_durable, checkpoint_durable;
-	uint64_t intent_commit; /* what an fsync's intent counts for: the open transaction, or while its records leave the next one */
+	uint64_t
+		intent_commit; /* what an fsync's intent counts for: the open transaction, or while its records leave the next one */
 
 	struct space *space;
 	struct log *log;
@@ -475,8 +498,9 @@ void pool_event(struct pool *p, const char *format, ...) __attribute__((format(p
 #endif
 #define pool_assert(p, rule, condition) sp_assert(pool_breaks(p, rule) || (condition))
 
-int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count, struct error *err);
-int labels_write(struct pool *p, struct error *err);                          /* a new generation of the configuration */
+int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
+	struct error *err);
+int labels_write(struct pool *p, struct error *err); /* a new generation of the configuration */
 int uberblock_write(struct pool *p, const struct uberblock *u, struct error *err); /* all disks, both labels, flushed */
 /* The newest uberblock, or the one `back` checkpoints before it, of disks that missed nothing; sets checkpoint_newest. */
 int uberblocks_read(struct pool *p, unsigned back, struct uberblock *ret, struct error *err);

@@ -41,7 +41,7 @@ static void id_text(const uint8_t id[16], char text[33])
 		snprintf(text + 2 * i, 3, "%02x", id[i]);
 }
 
-/* --- the owner --------------------------------------------------------------------------------------------------------- */
+/* --- the owner ---------------------------------------------------------------------------------------------------- */
 
 static size_t read_line(const char *path, char *out, size_t room)
 {
@@ -68,13 +68,14 @@ uint64_t label_host(char name[64])
 		snprintf(name, 64, "unnamed");
 	name[63] = 0;
 	/* Without a lasting id the one of this boot will do: after the next boot the pool is watched, then claimed. */
-	if (!read_line("/etc/machine-id", id, sizeof(id)) && !read_line("/proc/sys/kernel/random/boot_id", id, sizeof(id)))
+	if (!read_line("/etc/machine-id", id, sizeof(id)) &&
+		!read_line("/proc/sys/kernel/random/boot_id", id, sizeof(id)))
 		snprintf(id, sizeof(id), "%s", name);
 	hash = checksum_xxh3(id, strlen(id));
 	return hash ? hash : 1;
 }
 
-/* --- many requests at once ----------------------------------------------------------------------------------------------- */
+/* --- many requests at once ---------------------------------------------------------------------------------------- */
 
 struct batch {
 	struct disk_queue *queue;
@@ -83,7 +84,7 @@ struct batch {
 		struct disk_request request;
 		struct disk *disk;
 		unsigned tag;
-	} *items;
+	} * items;
 };
 
 static int batch_open(struct batch *b, unsigned room, struct error *err)
@@ -100,8 +101,8 @@ static void batch_close(struct batch *b)
 	free(b->items);
 }
 
-static struct disk_request *batch_add(struct batch *b, struct disk *d, unsigned tag, enum disk_op op, uint64_t offset,
-				      void *buffer, uint64_t bytes)
+static struct disk_request *batch_add(
+	struct batch *b, struct disk *d, unsigned tag, enum disk_op op, uint64_t offset, void *buffer, uint64_t bytes)
 {
 	struct batch_item *item = &b->items[b->count++];
 
@@ -121,11 +122,11 @@ static void batch_run(struct batch *b)
 		disk_queue_reap(b->queue, UINT64_MAX);
 }
 
-/* --- one disk's labels ---------------------------------------------------------------------------------------------------- */
+/* --- one disk's labels -------------------------------------------------------------------------------------------- */
 
 /* What both labels of a disk say, as bytes. An end that cannot be read counts as empty. */
-static void labels_parse(const uint8_t *front, const uint8_t *back, struct pool_config *scratch, struct pool_config *best,
-			 struct label_facts *f)
+static void labels_parse(const uint8_t *front, const uint8_t *back, struct pool_config *scratch,
+	struct pool_config *best, struct label_facts *f)
 {
 	struct error err = ERROR_INIT;
 	const uint8_t *ends[2] = {front, back};
@@ -201,7 +202,7 @@ static int scan_open(struct scan *s, unsigned disks, struct error *err)
 
 /* Reads and parses the labels of some disks. `config`, of one disk: its newest configuration. */
 static void scan_chunk(struct scan *s, struct disk *const *disks, unsigned count, struct label_facts *facts,
-		       struct pool_config *config)
+	struct pool_config *config)
 {
 	s->batch.count = 0;
 	for (unsigned i = 0; i < count; i++) {
@@ -217,8 +218,8 @@ static void scan_chunk(struct scan *s, struct disk *const *disks, unsigned count
 			continue;
 		}
 		batch_add(&s->batch, disks[i], 2 * i, DISK_READ, 0, front, LABEL_BYTES);
-		batch_add(&s->batch, disks[i], 2 * i + 1, DISK_READ, label_back_offset(facts[i].size_bytes), front + LABEL_BYTES,
-			  LABEL_BYTES);
+		batch_add(&s->batch, disks[i], 2 * i + 1, DISK_READ, label_back_offset(facts[i].size_bytes),
+			front + LABEL_BYTES, LABEL_BYTES);
 	}
 	batch_run(&s->batch);
 	for (unsigned n = 0; n < s->batch.count; n++)
@@ -230,12 +231,14 @@ static void scan_chunk(struct scan *s, struct disk *const *disks, unsigned count
 
 		/* A disk that has grown keeps its last label where its end was. */
 		if (facts[i].read & 1 && !label_header_unpack(front + LABEL_HEADER_OFFSET, &h, NULL) &&
-		    label_back_offset(h.size_bytes) < label_back_offset(max_of(facts[i].size_bytes, POOL_DISK_BYTES_MIN)) &&
-		    disk_read(disks[i], label_back_offset(h.size_bytes), back, LABEL_BYTES, NULL) == 0)
+			label_back_offset(h.size_bytes) <
+				label_back_offset(max_of(facts[i].size_bytes, POOL_DISK_BYTES_MIN)) &&
+			disk_read(disks[i], label_back_offset(h.size_bytes), back, LABEL_BYTES, NULL) == 0)
 			facts[i].read |= 2;
 		if (!facts[i].read)
 			error_set(&facts[i].why, ERR_IO, "its labels cannot be read");
-		labels_parse(facts[i].read & 1 ? front : NULL, facts[i].read & 2 ? back : NULL, s->scratch, config, &facts[i]);
+		labels_parse(facts[i].read & 1 ? front : NULL, facts[i].read & 2 ? back : NULL, s->scratch, config,
+			&facts[i]);
 	}
 }
 
@@ -248,9 +251,10 @@ int label_facts_read(struct disk *d, struct label_facts *ret, struct pool_config
 		return code;
 	scan_chunk(&s, &d, 1, ret, config);
 	if (!ret->configs)
-		code = ret->claims || !ret->read ? error_set(err, ret->why.code ? ret->why.code : ERR_CORRUPT, "%s: %s",
-							     disk_name(d), ret->why.text)
-						 : error_set(err, ERR_NOT_FOUND, "%s: no label of a pool", disk_name(d));
+		code = ret->claims || !ret->read
+			       ? error_set(err, ret->why.code ? ret->why.code : ERR_CORRUPT, "%s: %s", disk_name(d),
+					 ret->why.text)
+			       : error_set(err, ERR_NOT_FOUND, "%s: no label of a pool", disk_name(d));
 	scan_close(&s);
 	return code;
 }
@@ -291,11 +295,12 @@ int pool_label_clear(struct disk *d, struct error *err)
 	memset(zeros, 0, LABEL_BYTES - LABEL_HEADER_OFFSET);
 	code = disk_write(d, LABEL_HEADER_OFFSET, zeros, LABEL_BYTES - LABEL_HEADER_OFFSET, err);
 	if (!code)
-		code = disk_write(d, label_back_offset(bytes) + LABEL_HEADER_OFFSET, zeros, LABEL_BYTES - LABEL_HEADER_OFFSET, err);
+		code = disk_write(d, label_back_offset(bytes) + LABEL_HEADER_OFFSET, zeros,
+			LABEL_BYTES - LABEL_HEADER_OFFSET, err);
 	return code ? code : disk_flush(d, err);
 }
 
-/* --- import: which disks ---------------------------------------------------------------------------------------------------- */
+/* --- import: which disks ------------------------------------------------------------------------------------------ */
 
 struct import {
 	struct label_facts *facts; /* one a disk that was offered */
@@ -329,12 +334,13 @@ static int import_choose(struct import *m, const char *name, struct error *err)
 		if (!first)
 			first = f;
 		else if (memcmp(first->header.pool_id, f->header.pool_id, 16) != 0)
-			return error_set(err, ERR_USAGE, "%s on %s and %s on %s are different pools: name one by its id", first->name,
-					 disk_name(first->disk), f->name, disk_name(f->disk));
+			return error_set(err, ERR_USAGE,
+				"%s on %s and %s on %s are different pools: name one by its id", first->name,
+				disk_name(first->disk), f->name, disk_name(f->disk));
 	}
 	if (!first && damaged)
-		return error_set(err, damaged->why.code ? damaged->why.code : ERR_CORRUPT, "%s: %s", disk_name(damaged->disk),
-				 damaged->why.text);
+		return error_set(err, damaged->why.code ? damaged->why.code : ERR_CORRUPT, "%s: %s",
+			disk_name(damaged->disk), damaged->why.text);
 	if (!first && name)
 		return error_set(err, ERR_NOT_FOUND, "no disk of a pool '%s' among %u", name, m->count);
 	if (!first)
@@ -438,8 +444,9 @@ static int import_find_disk(struct import *m, struct pool *p, unsigned i, struct
 		}
 	}
 	if (rival)
-		return error_set(err, ERR_REFUSED, "%s and %s both say that they are disk %u of pool %s: one is a copy, take it away",
-				 disk_name(found->disk), disk_name(rival->disk), i, p->config.name);
+		return error_set(err, ERR_REFUSED,
+			"%s and %s both say that they are disk %u of pool %s: one is a copy, take it away",
+			disk_name(found->disk), disk_name(rival->disk), i, p->config.name);
 	*ret = found;
 	return 0;
 }
@@ -464,13 +471,14 @@ static void import_disk(struct pool *p, unsigned i, struct label_facts *f)
 	if (traits->size_bytes < round_down_u64(f->header.size_bytes, LABEL_MIB)) {
 		d->state = PD_FAULTED;
 		pool_event(p, "%s: has %llu bytes, its label says %llu: cut short, not used", traits->name,
-			   LLU(traits->size_bytes), LLU(f->header.size_bytes));
+			LLU(traits->size_bytes), LLU(f->header.size_bytes));
 		return;
 	}
 	if (f->header.data_start_bytes != c->data_start_bytes || f->header.zone_bytes != c->zone_bytes ||
-	    f->header.log_bytes != p->log_bytes || f->header.log_offset_bytes != p->log_offset_bytes) {
+		f->header.log_bytes != p->log_bytes || f->header.log_offset_bytes != p->log_offset_bytes) {
 		d->state = PD_FAULTED;
-		pool_event(p, "%s: its label and the pool's configuration place data differently: not used", traits->name);
+		pool_event(
+			p, "%s: its label and the pool's configuration place data differently: not used", traits->name);
 		return;
 	}
 	d->disk = f->disk;
@@ -494,9 +502,10 @@ static int import_enough(struct pool *p, struct error *err)
 				last = i;
 			}
 		if (missing > p->config.groups[g].parity)
-			return error_set(err, ERR_LOST, "group %u of pool %s lacks %u disks and can do without %u; disk %u was last at %s",
-					 g, p->config.name, missing, p->config.groups[g].parity, last,
-					 p->config.disks[last].path[0] ? p->config.disks[last].path : "an unknown place");
+			return error_set(err, ERR_LOST,
+				"group %u of pool %s lacks %u disks and can do without %u; disk %u was last at %s", g,
+				p->config.name, missing, p->config.groups[g].parity, last,
+				p->config.disks[last].path[0] ? p->config.disks[last].path : "an unknown place");
 	}
 	return 0;
 }
@@ -513,11 +522,12 @@ static int import_disks(struct import *m, struct pool *p, struct error *err)
 			if (f->header.features_read_only & ~POOL_FEATURES_READ_ONLY && !p->read_only_reason[0]) {
 				p->read_only = true;
 				snprintf(p->read_only_reason, sizeof(p->read_only_reason),
-					 "the pool uses features that are not known here: 0x%llx",
-					 LLU(f->header.features_read_only & ~POOL_FEATURES_READ_ONLY));
+					"the pool uses features that are not known here: 0x%llx",
+					LLU(f->header.features_read_only & ~POOL_FEATURES_READ_ONLY));
 			}
 		} else if (f->claims || !f->read) {
-			pool_event(p, "%s: %s: passed over", disk_name(f->disk), f->why.text[0] ? f->why.text : "another pool's");
+			pool_event(p, "%s: %s: passed over", disk_name(f->disk),
+				f->why.text[0] ? f->why.text : "another pool's");
 		}
 	}
 	for (unsigned i = 0; i < p->disk_count; i++) {
@@ -531,7 +541,7 @@ static int import_disks(struct import *m, struct pool *p, struct error *err)
 	return import_enough(p, err);
 }
 
-/* --- uberblocks ---------------------------------------------------------------------------------------------------------------- */
+/* --- uberblocks --------------------------------------------------------------------------------------------------- */
 
 struct found_uber {
 	struct uberblock *items; /* highest checkpoint first, each once */
@@ -582,19 +592,21 @@ static int rings_read(struct pool *p, bool stale_too, struct found_uber *found, 
 				continue;
 			for (unsigned end = 0; end < 2; end++)
 				batch_add(&b, d->disk, i, DISK_READ,
-					  LABEL_RING_OFFSET + (end ? label_back_offset(d->config->size_bytes) : 0),
-					  buffer + b.count * ring_bytes, ring_bytes);
+					LABEL_RING_OFFSET + (end ? label_back_offset(d->config->size_bytes) : 0),
+					buffer + b.count * ring_bytes, ring_bytes);
 		}
 		batch_run(&b);
 		found->rings += b.count;
 		for (unsigned n = 0; !code && n < b.count; n++) {
 			const uint8_t *ring = buffer + n * ring_bytes;
 
-			for (unsigned slot = 0; !code && !b.items[n].request.status && slot < LABEL_RING_SLOTS; slot++) {
+			for (unsigned slot = 0; !code && !b.items[n].request.status && slot < LABEL_RING_SLOTS;
+				slot++) {
 				struct uberblock u;
 
-				if (uberblock_unpack(ring + slot * 4096, p->disks[b.items[n].tag].config->id, slot, &u, NULL) == 0 &&
-				    found_add(found, &u))
+				if (uberblock_unpack(ring + slot * 4096, p->disks[b.items[n].tag].config->id, slot, &u,
+					    NULL) == 0 &&
+					found_add(found, &u))
 					code = error_set(err, ERR_MEMORY, "out of memory for uberblocks");
 			}
 		}
@@ -617,8 +629,9 @@ int uberblocks_read(struct pool *p, unsigned back, struct uberblock *ret, struct
 		p->checkpoint_newest = max_of(p->checkpoint_newest, found.items[0].checkpoint);
 		p->uber_is_everywhere = found.rings_newest == found.rings;
 		if (back >= found.count)
-			code = error_set(err, ERR_NOT_FOUND, "pool %s has %u checkpoints; there is none %u before the last",
-					 p->config.name, found.count, back);
+			code = error_set(err, ERR_NOT_FOUND,
+				"pool %s has %u checkpoints; there is none %u before the last", p->config.name,
+				found.count, back);
 		else
 			*ret = found.items[back];
 	}
@@ -649,7 +662,8 @@ int uberblock_write(struct pool *p, const struct uberblock *u, struct error *err
 		uberblock_pack(u, d->config->id, slot, block);
 		for (unsigned end = 0; end < 2; end++)
 			batch_add(&b, d->disk, i, DISK_WRITE,
-				  LABEL_RING_OFFSET + slot * 4096 + (end ? label_back_offset(d->config->size_bytes) : 0), block, 4096);
+				LABEL_RING_OFFSET + slot * 4096 + (end ? label_back_offset(d->config->size_bytes) : 0),
+				block, 4096);
 	}
 	for (unsigned round = 0; round < 2; round++) {
 		batch_run(&b);
@@ -670,12 +684,12 @@ int uberblock_write(struct pool *p, const struct uberblock *u, struct error *err
 		if (failed[i])
 			disk_fault(p, i, "it did not take an uberblock");
 	if (!written)
-		return error_set(err, ERR_IO, "no disk of pool %s took the uberblock of checkpoint %llu", p->config.name,
-				 LLU(u->checkpoint));
+		return error_set(err, ERR_IO, "no disk of pool %s took the uberblock of checkpoint %llu",
+			p->config.name, LLU(u->checkpoint));
 	return 0;
 }
 
-/* --- writing the configuration ------------------------------------------------------------------------------------------------ */
+/* --- writing the configuration ------------------------------------------------------------------------------------ */
 
 static void header_of(const struct pool *p, const struct pool_disk *d, unsigned which, uint8_t out[4096])
 {
@@ -697,8 +711,8 @@ static void header_of(const struct pool *p, const struct pool_disk *d, unsigned 
 }
 
 /* These ends (bit 0 front, 1 back) of all disks that take it, durable at return. */
-static void labels_write_ends(struct pool *p, struct batch *b, unsigned ends, uint8_t *config, unsigned copy, uint8_t *headers,
-			      bool failed[POOL_DISKS_MAX])
+static void labels_write_ends(struct pool *p, struct batch *b, unsigned ends, uint8_t *config, unsigned copy,
+	uint8_t *headers, bool failed[POOL_DISKS_MAX])
 {
 	b->count = 0;
 	for (unsigned i = 0; i < 2 * p->disk_count; i++) {
@@ -710,7 +724,8 @@ static void labels_write_ends(struct pool *p, struct batch *b, unsigned ends, ui
 		if (!d->disk || d->state != PD_ONLINE || failed[d->index] || !(ends >> end & 1))
 			continue;
 		base = end ? label_back_offset(d->config->size_bytes) : 0;
-		batch_add(b, d->disk, d->index, DISK_WRITE, base + LABEL_CONFIG_OFFSET(copy), config, LABEL_CONFIG_BYTES);
+		batch_add(
+			b, d->disk, d->index, DISK_WRITE, base + LABEL_CONFIG_OFFSET(copy), config, LABEL_CONFIG_BYTES);
 		if (!d->labelled) {
 			header_of(p, d, end, header);
 			batch_add(b, d->disk, d->index, DISK_WRITE, base + LABEL_HEADER_OFFSET, header, 4096);
@@ -779,7 +794,7 @@ int labels_write(struct pool *p, struct error *err)
 	return code;
 }
 
-/* --- the activity stamp ------------------------------------------------------------------------------------------------------------ */
+/* --- the activity stamp ------------------------------------------------------------------------------------------- */
 
 int activity_write(struct pool *p, uint64_t turn)
 {
@@ -811,7 +826,7 @@ static uint64_t activity_sum(struct pool *p)
 
 	for (unsigned i = 0; block && i < p->disk_count; i++)
 		if (p->disks[i].disk && !disk_read(p->disks[i].disk, LABEL_ACTIVITY_OFFSET, block, 4096, NULL) &&
-		    activity_unpack(block, p->id, &host, &stamp))
+			activity_unpack(block, p->id, &host, &stamp))
 			sum = sum * 31 + stamp;
 	if (uberblocks_read(p, 0, &u, NULL) == 0)
 		sum = sum * 31 + u.checkpoint * 1000003 + u.activity_ns;
@@ -830,7 +845,7 @@ static int import_owner(struct pool *p, bool force, uint64_t host, struct error 
 	if (activity_sum(p) == before)
 		return 0;
 	return error_set(err, ERR_BUSY, "pool %s is in use by host %s", p->config.name,
-			 p->config.host_name[0] ? p->config.host_name : "without a name");
+		p->config.host_name[0] ? p->config.host_name : "without a name");
 }
 
 /* Another host may have had the same idea at the same moment: whose labels are there a little later has it. */
@@ -898,10 +913,10 @@ static int import_claim(struct pool *p, bool force, struct error *err)
 	return foreign && !force ? import_still_ours(p, host, err) : 0;
 }
 
-/* --- import: all of it -------------------------------------------------------------------------------------------------------------- */
+/* --- import: all of it -------------------------------------------------------------------------------------------- */
 
 int labels_read(struct pool *p, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
-		struct error *err)
+	struct error *err)
 {
 	struct import m = {.count = disk_count, .facts = calloc(max_of(disk_count, 1u), sizeof(*m.facts))};
 	int code = m.facts ? labels_facts_read(disks, disk_count, m.facts, err)

@@ -30,10 +30,10 @@ struct log_intent { /* on the stack of who waits */
 };
 struct log {
 	uint64_t next_sequence, head, tail; /* head, tail: v */
-	struct log_item *items; /* a ring of `room`, a power of two */
+	struct log_item *items;             /* a ring of `room`, a power of two */
 	size_t first, count, room;
 	uint64_t promised; /* to the commit that is about to be appended */
-	bool busy; /* somebody writes: `record` is his */
+	bool busy;         /* somebody writes: `record` is his */
 	uint8_t *record;
 	struct list intents;
 	struct os_cond idle;
@@ -89,7 +89,7 @@ void log_close(struct pool *p)
 	p->log = NULL;
 }
 
-/* --- room ------------------------------------------------------------------------------------------------------------ */
+/* --- room --------------------------------------------------------------------------------------------------------- */
 
 static struct log_item *item_at(const struct log *l, size_t i)
 {
@@ -186,7 +186,7 @@ void log_jump(struct pool *p, uint64_t by)
 	p->log->next_sequence += by;
 }
 
-/* --- copies ------------------------------------------------------------------------------------------------------------ */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 static bool can_hold(const struct pool *p, unsigned i)
 {
@@ -350,7 +350,7 @@ static int touched_flush(struct pool *p, struct error *err)
 	return good ? 0 : error_set(err, ERR_IO, "pool %s: no disk made the log durable", p->config.name);
 }
 
-/* --- appending --------------------------------------------------------------------------------------------------------- */
+/* --- appending ---------------------------------------------------------------------------------------------------- */
 
 static void log_lock(struct pool *p)
 {
@@ -381,11 +381,15 @@ static int record_place(struct pool *p, uint64_t commit, uint64_t bytes, struct 
 	return 0;
 }
 
-static int record_send(struct pool *p, const struct log_item *item, uint8_t flags, size_t entry_bytes, struct error *err)
+static int record_send(
+	struct pool *p, const struct log_item *item, uint8_t flags, size_t entry_bytes, struct error *err)
 {
 	uint8_t *record = p->log->record;
-	struct log_head head = {.sequence = item->sequence, .commit = item->commit, .bytes = item->bytes,
-		.entry_bytes = (uint32_t)entry_bytes, .flags = flags};
+	struct log_head head = {.sequence = item->sequence,
+		.commit = item->commit,
+		.bytes = item->bytes,
+		.entry_bytes = (uint32_t)entry_bytes,
+		.flags = flags};
 
 	memset(record + LOG_HEAD_BYTES + entry_bytes, 0, item->bytes - LOG_HEAD_BYTES - entry_bytes);
 	log_record_seal(&head, p->id, record);
@@ -485,7 +489,8 @@ static void intents_write(struct pool *p)
 		rc = touched_flush(p, &err);
 	os_mutex_lock(&p->lock);
 	p->counters.intent_bytes += bytes;
-	list_for_each_safe(&gathered, node, keep) {
+	list_for_each_safe(&gathered, node, keep)
+	{
 		struct log_intent *i = container_of(node, struct log_intent, link);
 
 		list_remove(node);
@@ -508,8 +513,7 @@ int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, str
 	if (rc)
 		return rc;
 	/* Only commits make intents free to go, so they may not take the room that a commit needs. */
-	if (bytes > log_entries_max(p) ||
-	    log_used_bytes(p) + l->promised + record_bytes_max(p) > p->log_bytes / 2) {
+	if (bytes > log_entries_max(p) || log_used_bytes(p) + l->promised + record_bytes_max(p) > p->log_bytes / 2) {
 		os_mutex_unlock(&p->lock);
 		rc = pool_commit_now(p, err);
 		os_mutex_lock(&p->lock);
@@ -528,7 +532,7 @@ int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, str
 	return me.status ? error_set(err, me.status, "%s", me.error.text) : 0;
 }
 
-/* --- replay ------------------------------------------------------------------------------------------------------------ */
+/* --- replay ------------------------------------------------------------------------------------------------------- */
 
 #define WINDOW_BYTES (4u << 20)
 
@@ -537,8 +541,8 @@ struct replay {
 	uint8_t *window; /* of one disk: [window_offset, + window_bytes) of its ring */
 	unsigned window_disk;
 	uint64_t window_offset, window_bytes;
-	uint8_t *heads; /* one unit a disk */
-	bool failed;    /* a ring could not be read somewhere */
+	uint8_t *heads;          /* one unit a disk */
+	bool failed;             /* a ring could not be read somewhere */
 	uint8_t *commit_entries; /* of the commit that is being gathered */
 	size_t commit_bytes, commit_room;
 	uint64_t gathering; /* its number, 0: none */
@@ -547,7 +551,7 @@ struct replay {
 		uint64_t commit;
 		uint8_t *entries;
 		uint32_t bytes;
-	} *intents;
+	} * intents;
 	size_t intent_count, intent_room;
 };
 
@@ -558,7 +562,7 @@ static bool window_load(struct replay *r, unsigned disk, uint64_t offset, uint64
 	struct error ignored = ERROR_INIT;
 
 	if (r->window_disk == disk && offset >= r->window_offset &&
-	    offset + bytes_least <= r->window_offset + r->window_bytes)
+		offset + bytes_least <= r->window_offset + r->window_bytes)
 		return true;
 	r->window_bytes = 0;
 	if (disk_read(p->disks[disk].disk, p->log_offset_bytes + offset, r->window, bytes, &ignored)) {
@@ -578,15 +582,15 @@ static bool window_load(struct replay *r, unsigned disk, uint64_t offset, uint64
 
 /* The record with this number at this place of this disk. */
 static bool record_at(struct replay *r, unsigned disk, uint64_t offset, uint64_t sequence, struct log_head *ret_head,
-		      const uint8_t **ret_record)
+	const uint8_t **ret_record)
 {
 	struct pool *p = r->p;
 	struct error ignored = ERROR_INIT;
 	struct log_head head;
 
 	if (!window_load(r, disk, offset, POOL_UNIT_BYTES) ||
-	    log_head_check(r->window + (offset - r->window_offset), p->id, &head, &ignored) || head.sequence != sequence ||
-	    head.bytes > p->log_bytes - offset || head.bytes < POOL_UNIT_BYTES)
+		log_head_check(r->window + (offset - r->window_offset), p->id, &head, &ignored) ||
+		head.sequence != sequence || head.bytes > p->log_bytes - offset || head.bytes < POOL_UNIT_BYTES)
 		return false;
 	if (!window_load(r, disk, offset, head.bytes))
 		return false;
@@ -599,8 +603,8 @@ static bool record_at(struct replay *r, unsigned disk, uint64_t offset, uint64_t
 }
 
 /* Reads the unit at this place of every disk that may hold it, at once; who looks like having the record is asked for it. */
-static bool record_anywhere(struct replay *r, uint64_t offset, uint64_t sequence, struct log_head *ret_head,
-			    const uint8_t **ret_record)
+static bool record_anywhere(
+	struct replay *r, uint64_t offset, uint64_t sequence, struct log_head *ret_head, const uint8_t **ret_record)
 {
 	struct pool *p = r->p;
 	struct copy *copies = calloc(p->disk_count, sizeof *copies);
@@ -640,7 +644,7 @@ static bool record_next(struct replay *r, uint64_t *head_v, struct log_head *ret
 	bool may_wrap = offset + record_bytes_max(p) > p->log_bytes;
 
 	if (r->window_bytes && can_hold(p, r->window_disk) &&
-	    record_at(r, r->window_disk, offset, sequence, ret_head, ret_record))
+		record_at(r, r->window_disk, offset, sequence, ret_head, ret_record))
 		return true;
 	if (record_anywhere(r, offset, sequence, ret_head, ret_record))
 		return true;
@@ -679,9 +683,11 @@ static int intent_keep(struct replay *r, const struct log_head *head, const uint
 	return 0;
 }
 
-typedef int log_apply(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
+typedef int log_apply(
+	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err);
 
-static int record_take(struct replay *r, const struct log_head *head, const uint8_t *entries, log_apply *apply, struct error *err)
+static int record_take(
+	struct replay *r, const struct log_head *head, const uint8_t *entries, log_apply *apply, struct error *err)
 {
 	if (head->commit <= r->p->uber.commit)
 		return 0;
@@ -739,7 +745,8 @@ int log_replay(struct pool *p, log_apply *apply, bool *ret_found, struct error *
 	}
 	for (size_t i = 0; i < r.intent_count; i++) {
 		if (!rc && r.intents[i].commit > r.last_commit)
-			rc = apply(p, r.intents[i].commit, LOG_FLAG_INTENT, r.intents[i].entries, r.intents[i].bytes, err);
+			rc = apply(
+				p, r.intents[i].commit, LOG_FLAG_INTENT, r.intents[i].entries, r.intents[i].bytes, err);
 		free(r.intents[i].entries);
 	}
 	*ret_found = found || r.failed;

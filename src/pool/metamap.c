@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-/* --- the map of the zones of nodes: written anew, as it holds itself ---------------------------------------------------------------- */
+/* --- the map of the zones of nodes: written anew, as it holds itself ---------------------------------------------- */
 
 struct map {
 	struct map_item {
 		struct key key;
 		size_t at;
 		uint32_t bytes;
-	} *items;
+	} * items;
 	size_t count, room;
 	uint8_t *bits;
 	size_t used, bits_room;
@@ -27,7 +27,7 @@ static void map_zone(void *arg, unsigned disk, unsigned zone, const uint8_t *bit
 	struct map *m = arg;
 
 	if (!fold_reserve((void **)&m->items, &m->room, m->count + 1, sizeof *m->items) ||
-	    !fold_reserve((void **)&m->bits, &m->bits_room, m->used + bytes, 1)) {
+		!fold_reserve((void **)&m->bits, &m->bits_room, m->used + bytes, 1)) {
 		m->no_memory = true;
 		return;
 	}
@@ -92,10 +92,14 @@ static int map_places(struct checkpoint *c, struct map *m, struct error *err)
 		for (uint32_t i = 0; i < e.count; i++) {
 			struct bp *bp = &m->places[m->place_count++];
 
-			*bp = (struct bp){.kind = BP_NODE, .logical_bytes = NODE_BYTES, .physical_bytes = NODE_BYTES,
-				.birth = c->commit, .copies = e.copies};
+			*bp = (struct bp){.kind = BP_NODE,
+				.logical_bytes = NODE_BYTES,
+				.physical_bytes = NODE_BYTES,
+				.birth = c->commit,
+				.copies = e.copies};
 			for (unsigned k = 0; k < e.copies; k++)
-				bp->copy[k] = (struct disk_address){e.copy[k].disk, e.copy[k].unit + (uint64_t)i * (NODE_BYTES / POOL_UNIT_BYTES)};
+				bp->copy[k] = (struct disk_address){
+					e.copy[k].disk, e.copy[k].unit + (uint64_t)i * (NODE_BYTES / POOL_UNIT_BYTES)};
 		}
 	}
 }
@@ -113,7 +117,11 @@ static void node_finish(struct map_build *b, size_t i, unsigned level, unsigned 
 {
 	struct bp *bp = &b->m->places[i];
 	uint8_t *bytes = b->bytes + i * NODE_BYTES;
-	struct node_head head = {.level = (uint8_t)level, .items = (uint16_t)items, .tree = TREE_METAMAP, .birth = bp->birth, .bytes = used};
+	struct node_head head = {.level = (uint8_t)level,
+		.items = (uint16_t)items,
+		.tree = TREE_METAMAP,
+		.birth = bp->birth,
+		.bytes = used};
 
 	node_head_pack(&head, bytes);
 	bp->level = (uint8_t)level;

@@ -46,7 +46,7 @@ struct node_cache {
 	uint64_t hits, misses, nodes_read, nodes_written, bytes_written;
 };
 
-/* --- the table -------------------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct node_cache *c, const struct bp *bp)
 {
@@ -163,7 +163,7 @@ static struct node *node_make(struct node_cache *c, const struct bp *bp)
 	return n;
 }
 
-/* --- open, drop, close --------------------------------------------------------------------------------------------------------- */
+/* --- open, drop, close -------------------------------------------------------------------------------------------- */
 
 int node_cache_open(struct pool *p, struct error *err)
 {
@@ -300,7 +300,7 @@ void node_cache_enter(struct pool *p, const struct bp *bp, const uint8_t *bytes)
 	os_mutex_unlock(&c->lock);
 }
 
-/* --- get, put -------------------------------------------------------------------------------------------------------------------- */
+/* --- get, put ----------------------------------------------------------------------------------------------------- */
 
 const uint8_t *node_bytes(const struct node *n)
 {

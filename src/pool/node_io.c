@@ -19,7 +19,7 @@
 #define LLU(v) ((unsigned long long)(v))
 #define NODE_UNITS (NODE_BYTES / POOL_UNIT_BYTES)
 
-/* --- what a node must be ------------------------------------------------------------------------------------------------ */
+/* --- what a node must be ------------------------------------------------------------------------------------------ */
 
 static void seal_of(
 	const struct pool *p, const struct bp *bp, uint64_t tree, const uint8_t *bytes, uint8_t out[CHECKSUM_BYTES])
@@ -69,7 +69,7 @@ int node_pointer_check(const struct pool *p, const struct bp *bp, int level, str
 	return 0;
 }
 
-/* --- requests of neighbours ----------------------------------------------------------------------------------------------- */
+/* --- requests of neighbours --------------------------------------------------------------------------------------- */
 
 struct piece {         /* one copy of one node */
 	unsigned item; /* of the caller's array */
@@ -152,7 +152,7 @@ static bool disk_holds(const struct pool_disk *d, uint64_t unit)
 	       disk_traits(d->disk)->size_bytes / POOL_UNIT_BYTES - unit >= NODE_UNITS;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* 0: as it should be; 1: may lack something; 2: faulted, as a last resort; 3: not at all. */
 static unsigned disk_tier(const struct pool_disk *d, uint64_t unit)
@@ -348,7 +348,7 @@ int node_read_many(struct pool *p, struct node_read *reads, unsigned count, stru
 	return first;
 }
 
-/* --- every copy -------------------------------------------------------------------------------------------------------------- */
+/* --- every copy --------------------------------------------------------------------------------------------------- */
 
 int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, bool repair, struct node_verdict *ret,
 	struct error *err)
@@ -401,7 +401,7 @@ int node_verify(struct pool *p, const struct bp *bp, uint64_t tree, int level, b
 	return rc;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void plan_writes(struct pool *p, const struct node_write *nodes, unsigned count, struct batch *b)
 {

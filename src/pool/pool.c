@@ -49,7 +49,7 @@
 #define SEQUENCES_JUMPED (1ULL << 24)
 #define COMMITS_JUMPED (1ULL << 20) /* after a way back: numbers that the newer state cannot have used */
 
-/* --- events ----------------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 struct event {
 	uint64_t wall_ns;
@@ -92,7 +92,7 @@ void pool_event_list(struct pool *p, bool (*visit)(void *arg, uint64_t wall_ns, 
 			return;
 }
 
-/* --- when disks fail ---------------------------------------------------------------------------------------------------------- */
+/* --- when disks fail ---------------------------------------------------------------------------------------------- */
 
 int pool_refuses(struct pool *p, struct error *err)
 {
@@ -176,7 +176,7 @@ int config_write(struct pool *p, struct error *err)
 	return labels_write(p, err);
 }
 
-/* --- open ------------------------------------------------------------------------------------------------------------------------ */
+/* --- open --------------------------------------------------------------------------------------------------------- */
 
 void pool_tuning_init(struct pool_tuning *t)
 {
@@ -219,7 +219,9 @@ static void groups_derive(struct pool *p)
 	for (unsigned g = 0; g < p->group_count; g++) {
 		struct pool_group *group = &p->groups[g];
 
-		*group = (struct pool_group){.index = g, .kind = p->config.groups[g].kind, .width = p->config.groups[g].width,
+		*group = (struct pool_group){.index = g,
+			.kind = p->config.groups[g].kind,
+			.width = p->config.groups[g].width,
 			.parity = p->config.groups[g].parity};
 		parity = max_of(parity, group->parity);
 	}
@@ -286,8 +288,8 @@ static bool load_run(void *arg, struct key key, const uint8_t *value, uint32_t b
 
 	l->rc = run_unpack(value, bytes, l->f, l->err);
 	if (!l->rc && l->f->id != key.a)
-		l->rc = error_set(l->err, ERR_CORRUPT, "the descriptor of run %llu names run %llu", (unsigned long long)key.a,
-			(unsigned long long)l->f->id);
+		l->rc = error_set(l->err, ERR_CORRUPT, "the descriptor of run %llu names run %llu",
+			(unsigned long long)key.a, (unsigned long long)l->f->id);
 	if (!l->rc) {
 		os_scoped_lock(&l->p->lock);
 		l->rc = run_install(l->p, l->f, l->err);
@@ -301,7 +303,7 @@ static bool load_zone(void *arg, struct key key, const uint8_t *value, uint32_t 
 	struct pool *p = l->p;
 
 	if (key.a >= p->disk_count || key.b >= p->disks[key.a].zone_count ||
-	    bytes > (p->disks[key.a].zone_bytes / NODE_BYTES + 7) / 8) {
+		bytes > (p->disks[key.a].zone_bytes / NODE_BYTES + 7) / 8) {
 		l->rc = error_set(l->err, ERR_CORRUPT, "the map of nodes has zone %llu of disk %llu with %u bytes",
 			(unsigned long long)key.b, (unsigned long long)key.a, bytes);
 		return false;
@@ -310,7 +312,9 @@ static bool load_zone(void *arg, struct key key, const uint8_t *value, uint32_t 
 	os_scoped_lock(&p->lock);
 	for (uint32_t i = 0; !l->rc && i < bytes * 8; i++)
 		if (value[i / 8] >> (i % 8) & 1)
-			l->rc = space_take_meta(p, (struct disk_address){(uint8_t)key.a, base + i * (NODE_BYTES / POOL_UNIT_BYTES)}, l->err);
+			l->rc = space_take_meta(p,
+				(struct disk_address){(uint8_t)key.a, base + i * (NODE_BYTES / POOL_UNIT_BYTES)},
+				l->err);
 	return l->rc == 0;
 }
 
@@ -382,7 +386,8 @@ static int pool_replay(struct pool *p, unsigned rewind, struct error *err)
 		rc = 0;
 	}
 	for (unsigned i = 0; i < p->disk_count; i++)
-		found |= p->disks[i].state != PD_REMOVED && (p->disks[i].state != PD_ONLINE || p->config.disks[i].missed_from);
+		found |= p->disks[i].state != PD_REMOVED &&
+			 (p->disks[i].state != PD_ONLINE || p->config.disks[i].missed_from);
 	if (rc || p->read_only)
 		return rc;
 	/* A disk that the last checkpoint did not reach must not be the only one left after what it freed is used again. */
@@ -400,11 +405,12 @@ static int pool_replay(struct pool *p, unsigned rewind, struct error *err)
 
 static bool is_damage(int rc)
 {
-	return rc == ERR_CORRUPT || rc == ERR_LOST || rc == ERR_MEDIA || rc == ERR_IO || rc == ERR_NOT_FOUND || rc == ERR_UNSUPPORTED;
+	return rc == ERR_CORRUPT || rc == ERR_LOST || rc == ERR_MEDIA || rc == ERR_IO || rc == ERR_NOT_FOUND ||
+	       rc == ERR_UNSUPPORTED;
 }
 
-static int pool_try(struct pool **ret, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
-		    unsigned back, struct error *err)
+static int pool_try(struct pool **ret, const struct pool_open_options *o, struct disk *const *disks,
+	unsigned disk_count, unsigned back, struct error *err)
 {
 	struct pool *p = pool_make(err);
 
@@ -427,7 +433,7 @@ static int pool_try(struct pool **ret, const struct pool_open_options *o, struct
 }
 
 int pool_open(struct pool **ret_pool, const struct pool_open_options *o, struct disk *const *disks, unsigned disk_count,
-	      struct error *err)
+	struct error *err)
 {
 	struct error first = ERROR_INIT, e = ERROR_INIT;
 	struct pool *p = NULL;
@@ -443,8 +449,9 @@ int pool_open(struct pool **ret_pool, const struct pool_open_options *o, struct 
 			return error_set(err, rc, "%s", e.text);
 		}
 		if (back)
-			read_only_because(p, "the newest checkpoint cannot be read (%.200s); this is the state %u before it", first.text,
-				back);
+			read_only_because(p,
+				"the newest checkpoint cannot be read (%.200s); this is the state %u before it",
+				first.text, back);
 		rc = parts_open(p, &e);
 		if (!rc || !is_damage(rc))
 			break;
@@ -469,7 +476,7 @@ int pool_open(struct pool **ret_pool, const struct pool_open_options *o, struct 
 	return 0;
 }
 
-/* --- close ------------------------------------------------------------------------------------------------------------------------- */
+/* --- close -------------------------------------------------------------------------------------------------------- */
 
 static int settle(struct pool *p, struct error *err)
 {
@@ -541,7 +548,7 @@ int pool_destroy(struct pool *p, struct error *err)
 	return rc;
 }
 
-/* --- status -------------------------------------------------------------------------------------------------------------------------- */
+/* --- status ------------------------------------------------------------------------------------------------------- */
 
 static const char *const state_names[PD_STATE_COUNT] = {"ONLINE", "MISSING", "FAULTED", "OFFLINE", "REMOVED"};
 
@@ -555,7 +562,10 @@ static void disk_status(const struct pool_disk *d, struct pool_disk_status *ret)
 {
 	ret->disk = d->disk;
 	const char *path = d->disk ? disk_traits(d->disk)->path : NULL;
-	snprintf(ret->path, sizeof ret->path, "%s", path ? path : d->disk ? disk_traits(d->disk)->name : d->config->path);
+	snprintf(ret->path, sizeof ret->path, "%s",
+		path      ? path
+		: d->disk ? disk_traits(d->disk)->name
+			  : d->config->path);
 	id_text(d->config->id, ret->id);
 	ret->group = d->config->group;
 	ret->state = state_names[d->state < PD_STATE_COUNT ? d->state : PD_MISSING];
@@ -599,7 +609,8 @@ void pool_status_get(struct pool *p, struct pool_status *ret)
 	ret->group_count = p->group_count;
 	for (unsigned i = 0; i < p->disk_count; i++) {
 		disk_status(&p->disks[i], &ret->disks[i]);
-		degraded |= p->disks[i].state != PD_REMOVED && (p->disks[i].state != PD_ONLINE || p->config.disks[i].missed_from);
+		degraded |= p->disks[i].state != PD_REMOVED &&
+			    (p->disks[i].state != PD_ONLINE || p->config.disks[i].missed_from);
 	}
 	for (unsigned g = 0; g < p->group_count; g++)
 		group_status(p, &p->groups[g], &ret->groups[g]);

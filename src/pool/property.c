@@ -26,8 +26,18 @@ static const struct property_kind {
 	[PROPERTY_COMMENT] = {"comment", "", false, ON_HEADS | ON_SNAPSHOTS},
 };
 static const char *const facts[] = {
-	"type", "creation", "used", "available", "referenced", "usedbysnapshots", "compressratio", "volsize", "volblocksize",
-	"origin", "guid", "logicalreferenced",
+	"type",
+	"creation",
+	"used",
+	"available",
+	"referenced",
+	"usedbysnapshots",
+	"compressratio",
+	"volsize",
+	"volblocksize",
+	"origin",
+	"guid",
+	"logicalreferenced",
 };
 
 const char *pool_property_name(unsigned index)
@@ -41,9 +51,16 @@ const char *pool_property_name(unsigned index)
 static const char *without_alias(const char *name)
 {
 	static const char *const aliases[][2] = {
-		{"avail", "available"}, {"refer", "referenced"}, {"compress", "compression"}, {"rdonly", "readonly"},
-		{"recsize", "recordsize"}, {"reserv", "reservation"}, {"refreservation", "reservation"}, {"refquota", "quota"},
-		{"ratio", "compressratio"}, {"lrefer", "logicalreferenced"},
+		{"avail", "available"},
+		{"refer", "referenced"},
+		{"compress", "compression"},
+		{"rdonly", "readonly"},
+		{"recsize", "recordsize"},
+		{"reserv", "reservation"},
+		{"refreservation", "reservation"},
+		{"refquota", "quota"},
+		{"ratio", "compressratio"},
+		{"lrefer", "logicalreferenced"},
 	};
 
 	for (unsigned i = 0; i < array_count(aliases); i++)
@@ -69,7 +86,7 @@ static bool is_fact(const char *name)
 	return false;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static bool is_one_of(const char *value, const char *const *words)
 {
@@ -81,7 +98,8 @@ static bool is_one_of(const char *value, const char *const *words)
 static bool compression_parse(const char *value, enum compression *ret, int *ret_level)
 {
 	static const char *const words[] = {"off", "on", "lz4", "zstd", "lzjb", "zle"};
-	static const enum compression codecs[] = {COMPRESS_OFF, COMPRESS_LZ4, COMPRESS_LZ4, COMPRESS_ZSTD, COMPRESS_LZJB, COMPRESS_ZLE};
+	static const enum compression codecs[] = {
+		COMPRESS_OFF, COMPRESS_LZ4, COMPRESS_LZ4, COMPRESS_ZSTD, COMPRESS_LZJB, COMPRESS_ZLE};
 	uint64_t level;
 
 	*ret_level = 3;
@@ -113,47 +131,60 @@ static int size_or_none(const char *name, const char *value, char normal[256], s
 
 int property_check(const struct entry *e, enum property which, const char *value, char normal[256], struct error *err)
 {
-	static const char *const checksums[] = {"on", "xxh3", "sha256", NULL}, *const syncs[] = {"standard", "always", "disabled", NULL},
+	static const char *const checksums[] = {"on", "xxh3", "sha256", NULL},
+				 *const syncs[] = {"standard", "always", "disabled", NULL},
 				 *const switches[] = {"on", "off", NULL};
 	const char *name = kinds[which].name;
-	unsigned on = e->d.type == DATASET_SNAPSHOT ? ON_SNAPSHOTS : e->d.type == DATASET_VOLUME ? ON_VOLUMES : ON_FILESYSTEMS;
+	unsigned on = e->d.type == DATASET_SNAPSHOT ? ON_SNAPSHOTS
+		      : e->d.type == DATASET_VOLUME ? ON_VOLUMES
+						    : ON_FILESYSTEMS;
 	enum compression codec;
 	uint64_t bytes;
 	int level;
 
 	if (!(kinds[which].on & on))
 		return error_set(err, ERR_USAGE, "%s cannot be set on a %s", name,
-				 on == ON_SNAPSHOTS ? "snapshot" : on == ON_VOLUMES ? "volume" : "file system");
+			on == ON_SNAPSHOTS ? "snapshot"
+			: on == ON_VOLUMES ? "volume"
+					   : "file system");
 	if (strlen(value) > 255)
 		return error_set(err, ERR_USAGE, "a value of %s has at most 255 bytes", name);
 	snprintf(normal, 256, "%s", value);
 	switch (which) {
 	case PROPERTY_RECORDSIZE:
-		if (size_parse(value, &bytes, NULL) || bytes < POOL_UNIT_BYTES || bytes > 1 << 20 || !is_power_of_two(bytes))
-			return error_set(err, ERR_USAGE, "recordsize is a power of two from 4KiB to 1MiB, not '%.100s'", value);
+		if (size_parse(value, &bytes, NULL) || bytes < POOL_UNIT_BYTES || bytes > 1 << 20 ||
+			!is_power_of_two(bytes))
+			return error_set(
+				err, ERR_USAGE, "recordsize is a power of two from 4KiB to 1MiB, not '%.100s'", value);
 		snprintf(normal, 256, "%" PRIu64, bytes);
 		return 0;
 	case PROPERTY_COMPRESSION:
-		return compression_parse(value, &codec, &level)
-			       ? 0
-			       : error_set(err, ERR_USAGE, "compression is off, on, lz4, zstd, zstd-1 to zstd-19, lzjb or zle, not '%.100s'",
-					   value);
+		return compression_parse(value, &codec, &level) ? 0
+								: error_set(err, ERR_USAGE,
+									  "compression is off, on, lz4, zstd, zstd-1 "
+									  "to zstd-19, lzjb or zle, not '%.100s'",
+									  value);
 	case PROPERTY_CHECKSUM:
 		return is_one_of(value, checksums)
 			       ? 0
-			       : error_set(err, ERR_USAGE, "checksum is on, xxh3 or sha256, not '%.100s': no record goes without", value);
+			       : error_set(err, ERR_USAGE,
+					 "checksum is on, xxh3 or sha256, not '%.100s': no record goes without", value);
 	case PROPERTY_COPIES:
 		if (number_parse("copies", value, 1, 3, &bytes, err))
 			return ERR_USAGE;
 		return bytes == 1 ? 0
 				  : error_set(err, ERR_UNSUPPORTED,
-					      "copies=%s: a record has one place, the pool's groups make it safe: take a mirror", value);
+					    "copies=%s: a record has one place, the pool's groups make it safe: take a "
+					    "mirror",
+					    value);
 	case PROPERTY_SYNC:
 		return is_one_of(value, syncs)
 			       ? 0
 			       : error_set(err, ERR_USAGE, "sync is standard, always or disabled, not '%.100s'", value);
 	case PROPERTY_READONLY:
-		return is_one_of(value, switches) ? 0 : error_set(err, ERR_USAGE, "readonly is on or off, not '%.100s'", value);
+		return is_one_of(value, switches)
+			       ? 0
+			       : error_set(err, ERR_USAGE, "readonly is on or off, not '%.100s'", value);
 	case PROPERTY_QUOTA:
 	case PROPERTY_RESERVATION:
 		return size_or_none(name, value, normal, err);
@@ -165,7 +196,8 @@ int property_check(const struct entry *e, enum property which, const char *value
 	}
 }
 
-const char *property_effective(struct pool *p, const struct entry *e, enum property which, const struct entry **ret_from)
+const char *property_effective(
+	struct pool *p, const struct entry *e, enum property which, const struct entry **ret_from)
 {
 	for (const struct entry *at = e; at; at = kinds[which].inherits ? catalog_parent(p, at) : NULL)
 		if (at->local[which]) {
@@ -191,25 +223,30 @@ void property_resolve(struct pool *p, struct entry *e)
 	const struct entry *from;
 	const char *sync = property_effective(p, e, PROPERTY_SYNC, &from);
 
-	if (!compression_parse(property_effective(p, e, PROPERTY_COMPRESSION, &from), &e->d.compression, &e->d.compression_level))
+	if (!compression_parse(
+		    property_effective(p, e, PROPERTY_COMPRESSION, &from), &e->d.compression, &e->d.compression_level))
 		e->d.compression = COMPRESS_OFF;
-	e->d.checksum = strcmp(property_effective(p, e, PROPERTY_CHECKSUM, &from), "sha256") == 0 ? CHECKSUM_SHA256 : CHECKSUM_XXH3;
+	e->d.checksum = strcmp(property_effective(p, e, PROPERTY_CHECKSUM, &from), "sha256") == 0 ? CHECKSUM_SHA256
+												  : CHECKSUM_XXH3;
 	e->d.sync_always = strcmp(sync, "always") == 0;
 	e->d.sync_disabled = strcmp(sync, "disabled") == 0;
-	e->d.read_only = e->d.type == DATASET_SNAPSHOT || strcmp(property_effective(p, e, PROPERTY_READONLY, &from), "on") == 0;
+	e->d.read_only =
+		e->d.type == DATASET_SNAPSHOT || strcmp(property_effective(p, e, PROPERTY_READONLY, &from), "on") == 0;
 	e->d.quota = effective_bytes(p, e, PROPERTY_QUOTA);
 	e->d.reservation = effective_bytes(p, e, PROPERTY_RESERVATION);
 	if (e->d.type == DATASET_FILESYSTEM) {
 		uint64_t bytes = effective_bytes(p, e, PROPERTY_RECORDSIZE);
 
-		e->d.record_bytes = bytes >= POOL_UNIT_BYTES && bytes <= 1 << 20 && is_power_of_two(bytes) ? (uint32_t)bytes
-													     : RECORD_BYTES_DEFAULT;
+		e->d.record_bytes = bytes >= POOL_UNIT_BYTES && bytes <= 1 << 20 && is_power_of_two(bytes)
+					    ? (uint32_t)bytes
+					    : RECORD_BYTES_DEFAULT;
 	}
 }
 
 void property_resolve_all(struct pool *p)
 {
-	list_for_each(&p->datasets, node) {
+	list_for_each(&p->datasets, node)
+	{
 		struct entry *e = container_of(node, struct entry, d.link);
 
 		if (!e->d.destroyed)
@@ -217,7 +254,7 @@ void property_resolve_all(struct pool *p)
 	}
 }
 
-/* --- facts ------------------------------------------------------------------------------------------------------------------ */
+/* --- facts -------------------------------------------------------------------------------------------------------- */
 
 static void fact_get(struct pool *p, const struct entry *e, const char *name, char value[256])
 {
@@ -242,7 +279,8 @@ static void fact_get(struct pool *p, const struct entry *e, const char *name, ch
 		return;
 	}
 	if (strcmp(name, "compressratio") == 0) {
-		snprintf(value, 256, "%.2fx", d->referenced ? (double)d->logical_referenced / (double)d->referenced : 1.0);
+		snprintf(value, 256, "%.2fx",
+			d->referenced ? (double)d->logical_referenced / (double)d->referenced : 1.0);
 		return;
 	}
 	if (strcmp(name, "used") == 0 || strcmp(name, "available") == 0)
@@ -272,9 +310,10 @@ static void fact_get(struct pool *p, const struct entry *e, const char *name, ch
 	snprintf(value, 256, "%" PRIu64, n);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------------------------------- */
+/* --- calls -------------------------------------------------------------------------------------------------------- */
 
-int pool_property_get(struct pool *p, const char *path, const char *name, char value[256], char source[300], struct error *err)
+int pool_property_get(
+	struct pool *p, const char *path, const char *name, char value[256], char source[300], struct error *err)
 {
 	const struct entry *from;
 	struct entry *e;
@@ -312,13 +351,14 @@ int pool_property_get(struct pool *p, const char *path, const char *name, char v
 	return 0;
 }
 
-static int limits_check(struct pool *p, const struct entry *e, enum property which, const char *normal, struct error *err)
+static int limits_check(
+	struct pool *p, const struct entry *e, enum property which, const char *normal, struct error *err)
 {
 	struct figures f;
 	uint64_t bytes;
 
 	if (strcmp(normal, "none") == 0 || (which != PROPERTY_QUOTA && which != PROPERTY_RESERVATION) ||
-	    size_parse(normal, &bytes, err))
+		size_parse(normal, &bytes, err))
 		return 0;
 	if (which == PROPERTY_RESERVATION)
 		return bytes > max_of(e->d.reservation, e->d.referenced)
@@ -326,8 +366,9 @@ static int limits_check(struct pool *p, const struct entry *e, enum property whi
 			       : 0;
 	dataset_figures(p, e, &f);
 	return bytes >= f.used ? 0
-			       : error_set(err, ERR_SPACE, "a quota of %" PRIu64 " bytes is less than the %" PRIu64 " that are used", bytes,
-					   f.used);
+			       : error_set(err, ERR_SPACE,
+					 "a quota of %" PRIu64 " bytes is less than the %" PRIu64 " that are used",
+					 bytes, f.used);
 }
 
 /* value NULL: back to what is inherited. */
@@ -348,12 +389,15 @@ static int property_change(struct pool *p, const char *path, const char *name, c
 		return is_fact(name) ? error_set(err, ERR_USAGE, "%s is a fact and cannot be set", name)
 				     : error_set(err, ERR_USAGE, "there is no property '%.100s'", name);
 	if (!value) {
-		code = e->local[which] ? catalog_put(p, (struct key){e->d.id, CATALOG_PROPERTY((unsigned)which)}, NULL, 0, err) : 0;
+		code = e->local[which]
+			       ? catalog_put(p, (struct key){e->d.id, CATALOG_PROPERTY((unsigned)which)}, NULL, 0, err)
+			       : 0;
 	} else {
 		code = property_check(e, (enum property)which, value, normal, err);
 		code = code ? code : limits_check(p, e, (enum property)which, normal, err);
 		if (!code)
-			code = catalog_put(p, (struct key){e->d.id, CATALOG_PROPERTY((unsigned)which)}, normal, (uint32_t)strlen(normal), err);
+			code = catalog_put(p, (struct key){e->d.id, CATALOG_PROPERTY((unsigned)which)}, normal,
+				(uint32_t)strlen(normal), err);
 	}
 	if (!code)
 		property_resolve_all(p);

@@ -23,8 +23,9 @@ static bool sha256_salted(const uint8_t salt[SALT_BYTES], const void *data, size
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	bool done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) && EVP_DigestUpdate(context, salt, SALT_BYTES) &&
-		    EVP_DigestUpdate(context, data, bytes) && EVP_DigestFinal_ex(context, digest, &length);
+	bool done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
+		    EVP_DigestUpdate(context, salt, SALT_BYTES) && EVP_DigestUpdate(context, data, bytes) &&
+		    EVP_DigestFinal_ex(context, digest, &length);
 
 	EVP_MD_CTX_free(context);
 	if (done)
@@ -33,7 +34,7 @@ static bool sha256_salted(const uint8_t salt[SALT_BYTES], const void *data, size
 }
 
 void seal_make(enum checksum_kind kind, const struct seal_place *place, const void *data, size_t bytes,
-	       uint8_t out[CHECKSUM_BYTES])
+	uint8_t out[CHECKSUM_BYTES])
 {
 	uint8_t salt[SALT_BYTES];
 

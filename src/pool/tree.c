@@ -71,7 +71,7 @@ static int root_check(const struct bp *root, uint64_t tree, struct error *err)
 	return 0;
 }
 
-/* --- lookup -------------------------------------------------------------------------------------------------------------- */
+/* --- lookup ------------------------------------------------------------------------------------------------------- */
 
 /* First item at or behind the key, as an offset into the node; *ret_index is its number. */
 static uint32_t leaf_place(const struct node *n, struct key key, unsigned *ret_index)
@@ -140,7 +140,7 @@ int tree_lookup(struct pool *p, const struct bp *root, uint64_t tree, struct key
 	return rc;
 }
 
-/* --- walks ---------------------------------------------------------------------------------------------------------------- */
+/* --- walks -------------------------------------------------------------------------------------------------------- */
 
 struct walk {
 	struct pool *p;

@@ -114,7 +114,7 @@ static int note_replaced(struct update *u, const struct bp *bp)
 	return rc;
 }
 
-/* --- new nodes ---------------------------------------------------------------------------------------------------------- */
+/* --- new nodes ---------------------------------------------------------------------------------------------------- */
 
 static int batch_write(struct update *u)
 {
@@ -203,7 +203,7 @@ static int give_node(struct update *u, unsigned level, uint32_t bytes, unsigned 
 	return builder_append(u, level + 1, item, sizeof item, 1, first, first, false);
 }
 
-/* --- builders ------------------------------------------------------------------------------------------------------------ */
+/* --- builders ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t item_bytes(unsigned level, const uint8_t *item)
 {
@@ -341,7 +341,7 @@ static int builder_close(struct update *u, unsigned level)
 	return rc;
 }
 
-/* --- lanes ---------------------------------------------------------------------------------------------------------------- */
+/* --- lanes -------------------------------------------------------------------------------------------------------- */
 
 static int lane_next(struct update *u, unsigned level, struct lane_entry *ret, bool *ret_any);
 
@@ -448,7 +448,7 @@ static int lane_next(struct update *u, unsigned level, struct lane_entry *ret, b
 	return 0;
 }
 
-/* --- leaves ---------------------------------------------------------------------------------------------------------------- */
+/* --- leaves ------------------------------------------------------------------------------------------------------- */
 
 /* Would these changes leave the leaf as it is? */
 static bool is_unchanged(const uint8_t *leaf, const struct tree_change *c, const struct tree_change *end)
@@ -555,7 +555,7 @@ static int take_entry(struct update *u, const struct lane_entry *e)
 	return rc ? rc : merge_leaf(u, leaf, e->from, e->to);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static bool empty_above(const struct update *u, unsigned level)
 {

@@ -25,15 +25,20 @@ static const struct {
 
 static const struct use {
 	const char *name;
-	unsigned survives; /* at least */
+	unsigned survives;        /* at least */
 	unsigned survives_wanted; /* when some layout does */
 	double weights[FIGURE_COUNT];
 } uses[] = {
 	{"archive and media", 1, 2, {[CAPACITY] = 2, [SEQUENTIAL_READ] = 1, [SEQUENTIAL_WRITE] = 1}},
 	{"virtual machines and databases", 1, 1, {[RANDOM_READ] = 1, [RANDOM_WRITE] = 2}},
-	{"scratch data", 0, 0, {[SEQUENTIAL_READ] = 1, [SEQUENTIAL_WRITE] = 1, [RANDOM_READ] = 0.5, [RANDOM_WRITE] = 0.5}},
+	{"scratch data", 0, 0,
+		{[SEQUENTIAL_READ] = 1, [SEQUENTIAL_WRITE] = 1, [RANDOM_READ] = 0.5, [RANDOM_WRITE] = 0.5}},
 	{"a general file server", 1, 1,
-	 {[CAPACITY] = 1, [SEQUENTIAL_READ] = 1, [SEQUENTIAL_WRITE] = 1, [RANDOM_READ] = 0.5, [RANDOM_WRITE] = 0.5}},
+		{[CAPACITY] = 1,
+			[SEQUENTIAL_READ] = 1,
+			[SEQUENTIAL_WRITE] = 1,
+			[RANDOM_READ] = 0.5,
+			[RANDOM_WRITE] = 0.5}},
 };
 
 struct advisor {
@@ -45,7 +50,8 @@ struct advisor {
 
 static bool cold(const struct cell *c)
 {
-	return strcmp(c->test, "reread") != 0 && c->verdict == VERDICT_VALID && isfinite(c->mb_per_s) && c->mb_per_s > 0;
+	return strcmp(c->test, "reread") != 0 && c->verdict == VERDICT_VALID && isfinite(c->mb_per_s) &&
+	       c->mb_per_s > 0;
 }
 
 static const struct cell *figure_cell(const struct advisor *a, size_t row, enum figure f)
@@ -87,14 +93,16 @@ static void figure_text(const struct advisor *a, size_t row, enum figure f, stru
 	char value[REPORT_TEXT_BYTES], test[REPORT_TEXT_BYTES];
 
 	if (f == CAPACITY)
-		text_addf(to, "%.*f TB usable", usable_of(a, row) < 1000000000000u ? 3 : 2, (double)usable_of(a, row) / 1e12);
+		text_addf(to, "%.*f TB usable", usable_of(a, row) < 1000000000000u ? 3 : 2,
+			(double)usable_of(a, row) / 1e12);
 	else if (c && report__in_iops(c))
-		text_addf(to, "%s %s IOPS at depth %u", report__test(c->test, test), report__count(c->iops, value), c->depth * max_of(c->jobs, 1u));
+		text_addf(to, "%s %s IOPS at depth %u", report__test(c->test, test), report__count(c->iops, value),
+			c->depth * max_of(c->jobs, 1u));
 	else if (c)
 		text_addf(to, "%s %s MB/s", report__test(c->test, test), report__rate(c->mb_per_s, value));
 }
 
-/* --- leaders ------------------------------------------------------------------------------------------------------- */
+/* --- leaders ------------------------------------------------------------------------------------------------------ */
 
 static bool ties(const struct advisor *a, size_t row, size_t best, enum figure f)
 {
@@ -107,7 +115,7 @@ static int best_row(const struct advisor *a, enum figure f, unsigned least_survi
 
 	for (size_t i = 0; i < a->m.row_count; i++)
 		if (survives(a, i) >= least_survives && figure_value(a, i, f) > 0 &&
-		    (best < 0 || figure_value(a, i, f) > figure_value(a, (size_t)best, f)))
+			(best < 0 || figure_value(a, i, f) > figure_value(a, (size_t)best, f)))
 			best = (int)i;
 	return best;
 }
@@ -126,7 +134,7 @@ static void leaders_text(const struct advisor *a, enum figure f, unsigned least_
 		if (i == best || !c || !ties(a, i, best, f))
 			continue;
 		text_addf(to, "%s%s (%s)", tied++ ? ", " : ", a tie with ", a->m.rows[i].label,
-			  report__in_iops(c) ? report__count(c->iops, value) : report__rate(c->mb_per_s, value));
+			report__in_iops(c) ? report__count(c->iops, value) : report__rate(c->mb_per_s, value));
 	}
 }
 
@@ -150,11 +158,13 @@ static void say_fastest(const struct advisor *a, enum figure f)
 		if (safe < 0)
 			text_addf(&t, "none of the layouts with a valid cell survives one");
 		else {
-			text_addf(&t, "of those that survive one%s%s: ", tied ? ", in a tie with " : "", tied ? a->m.rows[any].label : "");
+			text_addf(&t, "of those that survive one%s%s: ", tied ? ", in a tie with " : "",
+				tied ? a->m.rows[any].label : "");
 			leaders_text(a, f, 1, (size_t)safe, &t);
 		}
 	}
-	report__paragraph(a->style, a->out, 4, "  Fastest %s: %s.", figures[f].words, t.failed ? "(out of memory)" : t.bytes);
+	report__paragraph(
+		a->style, a->out, 4, "  Fastest %s: %s.", figures[f].words, t.failed ? "(out of memory)" : t.bytes);
 	text_release(&t);
 }
 
@@ -180,10 +190,11 @@ static void say_safest(const struct advisor *a, bool *in)
 		in[i] = survives(a, i) == most;
 	list_rows(a, in, &t);
 	if (most == 0)
-		report__paragraph(a->style, a->out, 4, "  Safest: none of these layouts survives the failure of a disk.");
+		report__paragraph(
+			a->style, a->out, 4, "  Safest: none of these layouts survives the failure of a disk.");
 	else
-		report__paragraph(a->style, a->out, 4, "  Safest: %s, any %u disk%s may fail.", t.failed ? "(out of memory)" : t.bytes, most,
-				  most == 1 ? "" : "s");
+		report__paragraph(a->style, a->out, 4, "  Safest: %s, any %u disk%s may fail.",
+			t.failed ? "(out of memory)" : t.bytes, most, most == 1 ? "" : "s");
 	text_release(&t);
 }
 
@@ -204,12 +215,12 @@ static void say_capacity(const struct advisor *a, bool *in, unsigned least_survi
 	}
 	list_rows(a, in, &t);
 	report__paragraph(a->style, a->out, 4, "  Best capacity%s: %s, %.2f TB = %.2f TiB.",
-			  least_survives ? " that survives a failure" : " of all, without redundancy", t.failed ? "(out of memory)" : t.bytes,
-			  (double)most / 1e12, (double)most / 1099511627776.0);
+		least_survives ? " that survives a failure" : " of all, without redundancy",
+		t.failed ? "(out of memory)" : t.bytes, (double)most / 1e12, (double)most / 1099511627776.0);
 	text_release(&t);
 }
 
-/* --- recommendations --------------------------------------------------------------------------------------------------- */
+/* --- recommendations ---------------------------------------------------------------------------------------------- */
 
 /* 0 for a row that lacks a VALID cell of something that is weighed. A figure that no row has is left out, but space alone
  * recommends nothing. */
@@ -258,8 +269,8 @@ static void say_use(const struct advisor *a, const struct use *use, double *scor
 			chosen = (int)i;
 	}
 	if (chosen < 0) {
-		report__paragraph(a->style, a->out, 4, "  For %s: no layout has valid cells of all that counts%s.", use->name,
-				  least ? " and survives a failure" : "");
+		report__paragraph(a->style, a->out, 4, "  For %s: no layout has valid cells of all that counts%s.",
+			use->name, least ? " and survives a failure" : "");
 		return;
 	}
 	for (int f = 0; f < FIGURE_COUNT; f++) {
@@ -276,11 +287,11 @@ static void say_use(const struct advisor *a, const struct use *use, double *scor
 		if ((int)i != chosen && scores[i] > scores[chosen] * (1 - TIE_SHARE))
 			text_addf(&t, "%s%s", tied++ ? ", " : "; a tie with ", a->m.rows[i].label);
 	report__paragraph(a->style, a->out, 4, "  For %s take %s: %s.", use->name, a->m.rows[chosen].label,
-			  t.failed ? "(out of memory)" : t.bytes);
+		t.failed ? "(out of memory)" : t.bytes);
 	text_release(&t);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------------ */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 /* How many rows have a VALID cell of a test; ret_column is its place among the columns. */
 static unsigned valid_cells(const struct advisor *a, const char *test, const struct cell **ret_column)
@@ -308,7 +319,8 @@ static void columns_choose(struct advisor *a)
 	for (int f = 0; f < FIGURE_COUNT; f++) {
 		unsigned most = 0;
 
-		for (unsigned t = 0; t < array_count(figures[f].tests) && figures[f].tests[t] && 2 * most < a->m.row_count; t++) {
+		for (unsigned t = 0;
+			t < array_count(figures[f].tests) && figures[f].tests[t] && 2 * most < a->m.row_count; t++) {
 			const struct cell *column = NULL;
 			unsigned count = valid_cells(a, figures[f].tests[t], &column);
 
@@ -348,11 +360,13 @@ static void say_left_out(const struct advisor *a)
 			char test[REPORT_TEXT_BYTES];
 
 			if (a->column[f] && (!c || !cold(c)))
-				text_addf(&t, "%s%s %s (%s)", count++ ? ", " : "", a->m.rows[i].label, report__test(a->column[f]->test, test),
-					  c ? verdict_names[c->verdict] : "not measured");
+				text_addf(&t, "%s%s %s (%s)", count++ ? ", " : "", a->m.rows[i].label,
+					report__test(a->column[f]->test, test),
+					c ? verdict_names[c->verdict] : "not measured");
 		}
 	if (count)
-		report__paragraph(a->style, a->out, 4, "  Left out of the advice: %s.", t.failed ? "(out of memory)" : t.bytes);
+		report__paragraph(
+			a->style, a->out, 4, "  Left out of the advice: %s.", t.failed ? "(out of memory)" : t.bytes);
 	text_release(&t);
 }
 
@@ -378,7 +392,8 @@ int report_advice(const struct result *r, const struct report_style *s, FILE *ou
 		return error_set(err, ERR_MEMORY, "out of memory while the advice was made");
 	}
 	columns_choose(&a);
-	report__heading(s, out, "Advice, from the valid cells of cold tests on the %s clock", real >= virtual ? "real" : "virtual");
+	report__heading(s, out, "Advice, from the valid cells of cold tests on the %s clock",
+		real >= virtual ? "real" : "virtual");
 	for (int f = SEQUENTIAL_READ; f < FIGURE_COUNT; f++)
 		say_fastest(&a, (enum figure)f);
 	say_safest(&a, in);

@@ -13,8 +13,8 @@ static json_t *percentiles_of(const struct cell *c)
 	const struct {
 		const char *name;
 		uint64_t ns;
-	} points[] = {{"50.000000", c->latency_p50_ns}, {"95.000000", c->latency_p95_ns}, {"99.000000", c->latency_p99_ns},
-		      {"99.900000", c->latency_p999_ns}};
+	} points[] = {{"50.000000", c->latency_p50_ns}, {"95.000000", c->latency_p95_ns},
+		{"99.000000", c->latency_p99_ns}, {"99.900000", c->latency_p999_ns}};
 	json_t *object = json_object();
 
 	for (size_t i = 0; object && i < array_count(points); i++)
@@ -77,7 +77,8 @@ static json_t *direction_of(const struct cell *c)
 	json_object_set_new(object, "bw_bytes", json_integer((json_int_t)(bytes_per_s + 0.5)));
 	json_object_set_new(object, "bw", json_integer((json_int_t)(bytes_per_s / 1024)));
 	json_object_set_new(object, "iops", json_real(has && isfinite(c->iops) ? c->iops : 0));
-	json_object_set_new(object, "runtime", json_integer(has && isfinite(c->elapsed_s) ? (json_int_t)(c->elapsed_s * 1000 + 0.5) : 0));
+	json_object_set_new(object, "runtime",
+		json_integer(has && isfinite(c->elapsed_s) ? (json_int_t)(c->elapsed_s * 1000 + 0.5) : 0));
 	json_object_set_new(object, "total_ios", report__json_u64(has ? operations_of(c) : 0));
 	json_object_set_new(object, "short_ios", json_integer(0));
 	json_object_set_new(object, "drop_ios", json_integer(0));
@@ -113,18 +114,21 @@ static json_t *job_of(const struct cell *c, size_t index)
 	json_object_set_new(object, "groupid", json_integer((json_int_t)index));
 	json_object_set_new(object, "error", json_integer(c->verdict == VERDICT_FAILED));
 	json_object_set_new(object, "eta", json_integer(0));
-	json_object_set_new(object, "elapsed", json_integer(isfinite(c->elapsed_s) ? (json_int_t)ceil(c->elapsed_s) : 0));
+	json_object_set_new(
+		object, "elapsed", json_integer(isfinite(c->elapsed_s) ? (json_int_t)ceil(c->elapsed_s) : 0));
 	json_object_set_new(object, "job options",
-			    json_pack("{s:o, s:s, s:s, s:s, s:s}", "name", report__json_text(name), "rw", rw_of(c), "bs", block, "iodepth",
-				      depth, "numjobs", jobs));
+		json_pack("{s:o, s:s, s:s, s:s, s:s}", "name", report__json_text(name), "rw", rw_of(c), "bs", block,
+			"iodepth", depth, "numjobs", jobs));
 	json_object_set_new(object, "read", direction_of(report__is_read(c) ? c : NULL));
 	json_object_set_new(object, "write", direction_of(report__is_write(c) ? c : NULL));
 	json_object_set_new(object, "trim", direction_of(NULL));
 	if (!report__is_read(c) && !report__is_write(c))
 		json_object_set_new(object, "mixed", direction_of(c));
-	json_object_set_new(object, "job_runtime", json_integer(isfinite(c->elapsed_s) ? (json_int_t)(c->elapsed_s * 1000 + 0.5) : 0));
-	json_object_set_new(object, "spindle", json_pack("{s:s, s:o}", "verdict", verdict_names[c->verdict], "verdict_reason",
-							 report__json_text(c->note_count ? c->notes[0].reason : "")));
+	json_object_set_new(object, "job_runtime",
+		json_integer(isfinite(c->elapsed_s) ? (json_int_t)(c->elapsed_s * 1000 + 0.5) : 0));
+	json_object_set_new(object, "spindle",
+		json_pack("{s:s, s:o}", "verdict", verdict_names[c->verdict], "verdict_reason",
+			report__json_text(c->note_count ? c->notes[0].reason : "")));
 	return object;
 }
 

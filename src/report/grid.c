@@ -43,7 +43,7 @@ unsigned report__grid_row(struct grid *g)
 			return g->row_count;
 		}
 		memset(cells + (size_t)g->row_room * g->column_count, 0,
-		       (size_t)(room - g->row_room) * g->column_count * sizeof(*cells));
+			(size_t)(room - g->row_room) * g->column_count * sizeof(*cells));
 		g->cells = cells;
 		g->row_room = room;
 	}
@@ -121,11 +121,13 @@ static bool row_is_empty(const struct grid *g, unsigned row, const unsigned *col
 	return count > g->key_columns;
 }
 
-static int part_fill(struct libscols_table *table, const struct grid *g, const unsigned *columns, unsigned count, bool colour)
+static int part_fill(
+	struct libscols_table *table, const struct grid *g, const unsigned *columns, unsigned count, bool colour)
 {
 	for (unsigned i = 0; i < count; i++) {
 		const struct grid_column *c = &g->columns[columns[i]];
-		struct libscols_column *column = scols_table_new_column(table, c->head, 0, c->right ? SCOLS_FL_RIGHT : 0);
+		struct libscols_column *column =
+			scols_table_new_column(table, c->head, 0, c->right ? SCOLS_FL_RIGHT : 0);
 
 		if (!column)
 			return ERR_MEMORY;
@@ -165,8 +167,8 @@ static void print_trimmed(const char *text, FILE *out)
 	}
 }
 
-static int part_print(const struct grid *g, const unsigned *columns, unsigned count, const struct report_style *s, FILE *out,
-		      struct error *err)
+static int part_print(const struct grid *g, const unsigned *columns, unsigned count, const struct report_style *s,
+	FILE *out, struct error *err)
 {
 	struct libscols_table *table = scols_new_table();
 	char *text = NULL;
@@ -281,7 +283,7 @@ int report__grid_markdown(struct grid *g, FILE *out, struct error *err)
 	return 0;
 }
 
-/* --- words between tables ------------------------------------------------------------------------------------------ */
+/* --- words between tables ----------------------------------------------------------------------------------------- */
 
 void report__heading(const struct report_style *s, FILE *out, const char *format, ...)
 {

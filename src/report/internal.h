@@ -33,9 +33,11 @@ struct grid {
 	unsigned row_count, row_room;
 	bool failed; /* out of memory; told when it is printed */
 };
-void report__grid_init(struct grid *g, unsigned key_columns, const char *title, ...) __attribute__((format(printf, 3, 4)));
+void report__grid_init(struct grid *g, unsigned key_columns, const char *title, ...)
+	__attribute__((format(printf, 3, 4)));
 /* All columns come before the first row. Returns the index. */
-unsigned report__grid_column(struct grid *g, bool right, bool bound, const char *head, ...) __attribute__((format(printf, 4, 5)));
+unsigned report__grid_column(struct grid *g, bool right, bool bound, const char *head, ...)
+	__attribute__((format(printf, 4, 5)));
 unsigned report__grid_row(struct grid *g);
 void report__grid_set(struct grid *g, unsigned row, unsigned column, enum tone tone, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
@@ -47,7 +49,8 @@ void report__grid_release(struct grid *g);
 /* Words wrapped to the width of the style; lines after the first are indented. */
 void report__paragraph(const struct report_style *s, FILE *out, unsigned indent, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-void report__heading(const struct report_style *s, FILE *out, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void report__heading(const struct report_style *s, FILE *out, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 /* ERR_IO when what was printed did not reach `out`. */
 int report__finish(FILE *out, struct error *err);
 
@@ -56,7 +59,7 @@ int report__finish(FILE *out, struct error *err);
 char *report__rate(double mb_per_s, char text[REPORT_TEXT_BYTES]);
 char *report__count(double value, char text[REPORT_TEXT_BYTES]); /* 1234567 → "1.23M" */
 char *report__percent(double share, char text[REPORT_TEXT_BYTES]);
-char *report__block(uint64_t bytes, char text[REPORT_TEXT_BYTES]); /* "8k", "16 MiB" as titles have them */
+char *report__block(uint64_t bytes, char text[REPORT_TEXT_BYTES]);  /* "8k", "16 MiB" as titles have them */
 char *report__test(const char *test, char text[REPORT_TEXT_BYTES]); /* "randread-8k" → "8k rand read" */
 
 /* --- what a cell is -------------------------------------------------------------------------------------------- */
@@ -102,7 +105,7 @@ void report__grid_tests(struct grid *g, const struct matrix *m, const struct tes
 void report__grid_space(struct grid *g, const struct matrix *m);
 void report__title(const struct matrix *m, char *text, size_t bytes);
 
-/* --- JSON ---------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 enum field_type { FIELD_TEXT, FIELD_U64, FIELD_U32, FIELD_UNSIGNED, FIELD_REAL, FIELD_BOOL };
 struct field {
@@ -110,11 +113,11 @@ struct field {
 	enum field_type type;
 	size_t offset, bytes;
 };
-extern const struct field report__cell_key_fields[], report__cell_fields[], report__latency_fields[], report__host_fields[],
-	report__disk_fields[], report__run_fields[]; /* each ends with a NULL name */
-json_t *report__json_text(const char *text);   /* bytes that are no UTF-8 become '?' */
-json_t *report__json_real(double value);       /* null where nothing was measured */
-json_t *report__json_u64(uint64_t value);      /* null for RESULT_NONE */
+extern const struct field report__cell_key_fields[], report__cell_fields[], report__latency_fields[],
+	report__host_fields[], report__disk_fields[], report__run_fields[]; /* each ends with a NULL name */
+json_t *report__json_text(const char *text);                                /* bytes that are no UTF-8 become '?' */
+json_t *report__json_real(double value);                                    /* null where nothing was measured */
+json_t *report__json_u64(uint64_t value);                                   /* null for RESULT_NONE */
 json_t *report__json_document(const struct result *r);
 int report__json_print(json_t *document, FILE *out, struct error *err);
 

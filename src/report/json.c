@@ -99,14 +99,14 @@ static bool verdicts_add(json_t *object, const struct cell *c)
 
 		good = json_array_append_new(names, json_string(name)) == 0 &&
 		       json_array_append_new(notes, json_pack("{s:s, s:o}", "verdict", name, "reason",
-							      report__json_text(c->notes[i].reason))) == 0;
+							    report__json_text(c->notes[i].reason))) == 0;
 	}
 	if (good && c->note_count == 0)
 		good = json_array_append_new(names, json_string(verdict_names[c->verdict])) == 0;
 	good = good && json_object_set_new(object, "verdict", json_string(verdict_names[c->verdict])) == 0;
 	good = good && json_object_set(object, "verdicts", names) == 0;
 	good = good && json_object_set_new(object, "verdict_reason",
-					   report__json_text(c->note_count ? c->notes[0].reason : "")) == 0;
+			       report__json_text(c->note_count ? c->notes[0].reason : "")) == 0;
 	good = good && json_object_set(object, "verdict_notes", notes) == 0;
 	json_decref(names);
 	json_decref(notes);
@@ -118,9 +118,10 @@ static json_t *cell_of(const struct cell *c)
 	json_t *object = object_of(report__cell_key_fields, c);
 
 	if (object && fields_add(object, report__cell_fields, c) && verdicts_add(object, c) &&
-	    json_object_set_new(object, "samples", reals_of(c->samples, min_of(c->sample_count, (unsigned)RESULT_SAMPLES_MAX))) == 0 &&
-	    json_object_set_new(object, "interval", reals_of(c->interval, 2)) == 0 &&
-	    json_object_set_new(object, "latency_ns", object_of(report__latency_fields, c)) == 0)
+		json_object_set_new(object, "samples",
+			reals_of(c->samples, min_of(c->sample_count, (unsigned)RESULT_SAMPLES_MAX))) == 0 &&
+		json_object_set_new(object, "interval", reals_of(c->interval, 2)) == 0 &&
+		json_object_set_new(object, "latency_ns", object_of(report__latency_fields, c)) == 0)
 		return object;
 	json_decref(object);
 	return NULL;
@@ -134,8 +135,9 @@ static bool lists_add(json_t *root, const struct result *r)
 	for (size_t i = 0; good && i < r->disk_count; i++)
 		good = json_array_append_new(disks, object_of(report__disk_fields, &r->disks[i])) == 0;
 	for (size_t i = 0; good && i < r->skip_count; i++)
-		good = json_array_append_new(skips, json_pack("{s:o, s:o}", "layout", report__json_text(r->skips[i].layout), "reason",
-							      report__json_text(r->skips[i].reason))) == 0;
+		good = json_array_append_new(
+			       skips, json_pack("{s:o, s:o}", "layout", report__json_text(r->skips[i].layout), "reason",
+					      report__json_text(r->skips[i].reason))) == 0;
 	for (size_t i = 0; good && i < r->cell_count; i++)
 		good = json_array_append_new(cells, cell_of(&r->cells[i])) == 0;
 	good = good && json_object_set(root, "disks", disks) == 0 && json_object_set(root, "skips", skips) == 0 &&
@@ -150,9 +152,11 @@ json_t *report__json_document(const struct result *r)
 {
 	json_t *root = json_object();
 
-	if (root && json_object_set_new(root, "schema", json_integer(RESULT_SCHEMA)) == 0 && fields_add(root, report__run_fields, r) &&
-	    json_object_set_new(root, "seed", r->seed == UINT64_MAX ? json_string("18446744073709551615") : report__json_u64(r->seed)) == 0 &&
-	    json_object_set_new(root, "host", object_of(report__host_fields, &r->host)) == 0 && lists_add(root, r))
+	if (root && json_object_set_new(root, "schema", json_integer(RESULT_SCHEMA)) == 0 &&
+		fields_add(root, report__run_fields, r) &&
+		json_object_set_new(root, "seed",
+			r->seed == UINT64_MAX ? json_string("18446744073709551615") : report__json_u64(r->seed)) == 0 &&
+		json_object_set_new(root, "host", object_of(report__host_fields, &r->host)) == 0 && lists_add(root, r))
 		return root;
 	json_decref(root);
 	return NULL;

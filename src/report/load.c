@@ -99,7 +99,8 @@ static int verdicts_load(const struct loading *l, const json_t *object, struct c
 
 	if (status != 0)
 		return status;
-	json_array_foreach(notes, i, note) {
+	json_array_foreach(notes, i, note)
+	{
 		const char *reason = json_string_value(json_object_get(note, "reason"));
 		struct verdict_note *to = &c->notes[c->note_count];
 
@@ -115,7 +116,8 @@ static int verdicts_load(const struct loading *l, const json_t *object, struct c
 	return 0;
 }
 
-static int reals_load(const struct loading *l, const json_t *object, const char *name, double *ret, size_t room, unsigned *ret_count)
+static int reals_load(
+	const struct loading *l, const json_t *object, const char *name, double *ret, size_t room, unsigned *ret_count)
 {
 	json_t *list = json_object_get(object, name), *value;
 	size_t i;
@@ -124,7 +126,8 @@ static int reals_load(const struct loading *l, const json_t *object, const char 
 		return bad(l, "the field", name, "a list");
 	if (json_array_size(list) > room)
 		return bad(l, "the list", name, "as short as schema 1 has it");
-	json_array_foreach(list, i, value) {
+	json_array_foreach(list, i, value)
+	{
 		if (!json_is_number(value) && !json_is_null(value))
 			return bad(l, "an entry of", name, "a number or null");
 		ret[i] = json_is_null(value) ? NAN : json_number_value(value);
@@ -167,7 +170,8 @@ static int disks_load(const struct loading *l, const json_t *list, struct result
 	if (!r->disks)
 		return error_set(l->err, ERR_MEMORY, "out of memory while %s was read", l->path);
 	r->disk_count = count;
-	json_array_foreach(list, i, object) {
+	json_array_foreach(list, i, object)
+	{
 		struct result_disk *d = &r->disks[i];
 		int status;
 
@@ -191,14 +195,16 @@ static int document_load(const struct loading *l, const json_t *root, struct res
 		status = bad(l, "the field", "seed", "a whole number");
 	if (status == 0)
 		status = disks_load(l, json_object_get(root, "disks"), r);
-	json_array_foreach(json_object_get(root, "skips"), i, object) {
+	json_array_foreach(json_object_get(root, "skips"), i, object)
+	{
 		const char *layout = json_string_value(json_object_get(object, "layout"));
 		const char *reason = json_string_value(json_object_get(object, "reason"));
 
 		if (status == 0 && layout)
 			status = result_add_skip(r, layout, reason ? reason : "", l->err);
 	}
-	json_array_foreach(json_object_get(root, "cells"), i, object) {
+	json_array_foreach(json_object_get(root, "cells"), i, object)
+	{
 		struct cell c;
 
 		if (status == 0)
@@ -217,9 +223,10 @@ static int schema_check(const struct loading *l, const json_t *root)
 		return error_set(l->err, ERR_CORRUPT, "%s is no result of Spindle: it has no \"schema\"", l->path);
 	if (json_integer_value(schema) != RESULT_SCHEMA)
 		return error_set(l->err, ERR_UNSUPPORTED, "%s has schema %lld; this program reads schema %d", l->path,
-				 (long long)json_integer_value(schema), RESULT_SCHEMA);
+			(long long)json_integer_value(schema), RESULT_SCHEMA);
 	if (!json_is_array(json_object_get(root, "cells")))
-		return error_set(l->err, ERR_CORRUPT, "%s is no result of Spindle: it has no list of \"cells\"", l->path);
+		return error_set(
+			l->err, ERR_CORRUPT, "%s is no result of Spindle: it has no list of \"cells\"", l->path);
 	return 0;
 }
 

@@ -85,7 +85,8 @@ int report_markdown(const struct result *r, FILE *out, struct error *err)
 	if (*r->command) {
 		fputs("Command: ", out);
 		line_of_text(r->command, out);
-		fprintf(out, "  \nVersion %s, seed %llu, started %s\n\n", r->version, (unsigned long long)r->seed, r->started);
+		fprintf(out, "  \nVersion %s, seed %llu, started %s\n\n", r->version, (unsigned long long)r->seed,
+			r->started);
 	}
 	for (size_t i = 0; i < array_count(clocks) && status == 0; i++)
 		status = clock_print(r, clocks[i], out, err);

@@ -41,15 +41,16 @@ static void label_add(struct matrix_row *row, const char *text)
 /* The layout, and of the other parts of the key those that differ between rows of one layout. */
 static void label_rows(struct matrix *m)
 {
-	static const size_t offsets[] = {offsetof(struct cell, stack), offsetof(struct cell, fs), offsetof(struct cell, road),
-					 offsetof(struct cell, disks), offsetof(struct cell, state),
-					 offsetof(struct cell, compression), offsetof(struct cell, payload)};
+	static const size_t offsets[] = {offsetof(struct cell, stack), offsetof(struct cell, fs),
+		offsetof(struct cell, road), offsetof(struct cell, disks), offsetof(struct cell, state),
+		offsetof(struct cell, compression), offsetof(struct cell, payload)};
 
 	for (size_t i = 0; i < m->row_count; i++) {
 		struct matrix_row *row = &m->rows[i];
 		bool others_fill = false;
 
-		snprintf(row->label, sizeof(row->label), "%s", *row->first->layout ? row->first->layout : row->first->stack);
+		snprintf(row->label, sizeof(row->label), "%s",
+			*row->first->layout ? row->first->layout : row->first->stack);
 		for (size_t k = 0; k < array_count(offsets); k++) {
 			const char *mine = (const char *)row->first + offsets[k];
 			bool differs = false;
@@ -125,7 +126,8 @@ const struct cell *report__matrix_cell(const struct matrix *m, size_t row, const
 	unsigned ordinal = 0;
 
 	for (const struct cell *c = m->result->cells; c < m->result->cells + m->result->cell_count; c++)
-		if (wanted(m, c) && same_row(c, m->rows[row].first) && same_test(c, test) && ordinal++ == m->rows[row].ordinal)
+		if (wanted(m, c) && same_row(c, m->rows[row].first) && same_test(c, test) &&
+			ordinal++ == m->rows[row].ordinal)
 			return c;
 	return NULL;
 }

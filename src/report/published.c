@@ -12,9 +12,36 @@
 
 #include "internal.h"
 
-enum results_column { P_RIG, P_DISKS, P_STACK, P_LAYOUT, P_COMPRESSION, P_TEST, P_SIZE, P_FIRST_VALUE, P_INIT = 15, P_NOTE, P_COLUMNS };
-enum rigs_column { R_PRESET, R_RIG, R_SOURCE, R_YEAR, R_CPU, R_RAM, R_DISKS, R_TYPE, R_RPM, R_LOW, R_HIGH, R_CONTROLLER, R_OS, R_REMARK,
-		   R_COLUMNS };
+enum results_column {
+	P_RIG,
+	P_DISKS,
+	P_STACK,
+	P_LAYOUT,
+	P_COMPRESSION,
+	P_TEST,
+	P_SIZE,
+	P_FIRST_VALUE,
+	P_INIT = 15,
+	P_NOTE,
+	P_COLUMNS
+};
+enum rigs_column {
+	R_PRESET,
+	R_RIG,
+	R_SOURCE,
+	R_YEAR,
+	R_CPU,
+	R_RAM,
+	R_DISKS,
+	R_TYPE,
+	R_RPM,
+	R_LOW,
+	R_HIGH,
+	R_CONTROLLER,
+	R_OS,
+	R_REMARK,
+	R_COLUMNS
+};
 #define VALUE_COLUMNS (P_INIT - P_FIRST_VALUE)
 
 extern const char *const report__published_results[][P_COLUMNS];
@@ -25,9 +52,10 @@ extern const size_t report__published_rigs_rows;
 static const struct {
 	const char *head, *test; /* the test of ours that it compares with; NULL: none */
 	bool write, random;
-} values[VALUE_COLUMNS] = {{"dd write", NULL, true, false},   {"dd read", NULL, false, false},     {"write", "write", true, false},
-			   {"rewrite", "rewrite", true, false}, {"read", "read", false, false},     {"reread", "reread", false, false},
-			   {"rand read", "randread", false, true}, {"rand write", "randwrite", true, true}};
+} values[VALUE_COLUMNS] = {{"dd write", NULL, true, false}, {"dd read", NULL, false, false},
+	{"write", "write", true, false}, {"rewrite", "rewrite", true, false}, {"read", "read", false, false},
+	{"reread", "reread", false, false}, {"rand read", "randread", false, true},
+	{"rand write", "randwrite", true, true}};
 
 static double number_or_nan(const char *text)
 {
@@ -50,8 +78,11 @@ static double ceiling_disks(const char *const *row, bool write, char *words, siz
 {
 	const char *layout = row[P_LAYOUT];
 	unsigned n = (unsigned)strtoul(row[P_DISKS], NULL, 10), groups = groups_of(layout);
-	bool mirror = strstr(layout, "mirror") || strstr(layout, "raid10") || strstr(layout, "RAID1") || strstr(row[P_STACK], "RAID10");
-	unsigned parity = strstr(layout, "raidz2") ? 2 : strstr(layout, "raidz") || strstr(layout, "raid5") || strstr(row[P_STACK], "RAID5");
+	bool mirror = strstr(layout, "mirror") || strstr(layout, "raid10") || strstr(layout, "RAID1") ||
+		      strstr(row[P_STACK], "RAID10");
+	unsigned parity = strstr(layout, "raidz2")
+				  ? 2
+				  : strstr(layout, "raidz") || strstr(layout, "raid5") || strstr(row[P_STACK], "RAID5");
 
 	if (write && mirror) {
 		snprintf(words, bytes, "%u/2", n);
@@ -70,7 +101,8 @@ struct verdicts {
 	unsigned count;
 };
 
-static void __attribute__((format(printf, 3, 4))) verdict_add(struct verdicts *v, enum verdict verdict, const char *format, ...)
+static void __attribute__((format(printf, 3, 4)))
+verdict_add(struct verdicts *v, enum verdict verdict, const char *format, ...)
 {
 	va_list list;
 
@@ -91,10 +123,11 @@ static bool above_ceiling(const char *const *row, const char *const *rig, unsign
 	if (!isfinite(value) || !isfinite(disk) || value <= disks * disk * (1 + TIE_SHARE))
 		return false;
 	if (strcmp(share, "1") == 0)
-		snprintf(words, bytes, "%s: %s > one disk of %s MB/s", values[column].head, row[P_FIRST_VALUE + column], rig[R_HIGH]);
+		snprintf(words, bytes, "%s: %s > one disk of %s MB/s", values[column].head, row[P_FIRST_VALUE + column],
+			rig[R_HIGH]);
 	else
-		snprintf(words, bytes, "%s: %s > %s x %s = %.0f MB/s", values[column].head, row[P_FIRST_VALUE + column], share, rig[R_HIGH],
-			 disks * disk);
+		snprintf(words, bytes, "%s: %s > %s x %s = %.0f MB/s", values[column].head, row[P_FIRST_VALUE + column],
+			share, rig[R_HIGH], disks * disk);
 	return true;
 }
 
@@ -114,9 +147,12 @@ static void judge(const char *const *row, const char *const *rig, struct verdict
 	if (*all)
 		verdict_add(v, VERDICT_IMPOSSIBLE, "%s", all);
 	if (isfinite(size) && isfinite(memory) && size < memory)
-		verdict_add(v, VERDICT_CACHED, "the file of %s GB is smaller than the RAM of %s GB: reads come from memory", row[P_SIZE], rig[R_RAM]);
+		verdict_add(v, VERDICT_CACHED,
+			"the file of %s GB is smaller than the RAM of %s GB: reads come from memory", row[P_SIZE],
+			rig[R_RAM]);
 	if (strcmp(row[P_COMPRESSION], "on") == 0 && strstr(row[P_TEST], "zero"))
-		verdict_add(v, VERDICT_DATA_REDUCED, "the input is all zeros and compression is on: hardly a byte reaches the disks");
+		verdict_add(v, VERDICT_DATA_REDUCED,
+			"the input is all zeros and compression is on: hardly a byte reaches the disks");
 	if (strstr(row[P_NOTE], "CPU bound"))
 		verdict_add(v, VERDICT_CPU_BOUND, "published as bound by the CPU");
 	if (strstr(row[P_NOTE], "unstable"))
@@ -137,9 +173,9 @@ static const char *const *rig_find(const char *preset)
 static const char *family_of(const char *layout)
 {
 	static const char *const pairs[][2] = {{"striped mirror", "raid10"}, {"stripe", "stripe"}, {"raid0", "stripe"},
-					       {"mirror", "raid10"}, {"raid10", "raid10"}, {"raid50", "raid50"}, {"raid5x", "raid50"},
-					       {"raid5", "raid5"}, {"raidz2", "raid6"}, {"raidz(", "raid50"}, {"raidz", "raid5"},
-					       {"raid6", "raid6"}, {"RAID1", "raid10"}, {"single", "single"}};
+		{"mirror", "raid10"}, {"raid10", "raid10"}, {"raid50", "raid50"}, {"raid5x", "raid50"},
+		{"raid5", "raid5"}, {"raidz2", "raid6"}, {"raidz(", "raid50"}, {"raidz", "raid5"}, {"raid6", "raid6"},
+		{"RAID1", "raid10"}, {"single", "single"}};
 
 	for (size_t i = 0; i < array_count(pairs); i++)
 		if (strncmp(layout, pairs[i][0], strlen(pairs[i][0])) == 0)
@@ -182,13 +218,14 @@ static void row_published(struct grid *g, const char *const *row, const char *co
 	}
 	report__grid_set(g, at, 0, TONE_PLAIN, "%s", row[P_STACK]);
 	report__grid_set(g, at, 1, *mark ? TONE_BAD : TONE_PLAIN, "%s%s%s", row[P_LAYOUT],
-			 strcmp(row[P_COMPRESSION], "on") == 0 ? ", compressed" : "", mark);
+		strcmp(row[P_COMPRESSION], "on") == 0 ? ", compressed" : "", mark);
 	report__grid_set(g, at, 2, TONE_PLAIN, "%s", row[P_SIZE]);
 	for (unsigned i = 0; i < VALUE_COLUMNS; i++) {
 		const char *value = row[P_FIRST_VALUE + i];
 
 		if (*value)
-			report__grid_set(g, at, 3 + i, above_ceiling(row, rig, i, words, sizeof(words)) ? TONE_BAD : TONE_PLAIN, "%s", value);
+			report__grid_set(g, at, 3 + i,
+				above_ceiling(row, rig, i, words, sizeof(words)) ? TONE_BAD : TONE_PLAIN, "%s", value);
 	}
 	if (g->column_count == 3 + VALUE_COLUMNS)
 		return;
@@ -211,8 +248,8 @@ static void row_ours(struct grid *g, const struct result *r, const char *clock, 
 
 		if (!c || !report__has_value(c))
 			continue;
-		report__grid_set(g, at, 3 + i, c->verdict == VERDICT_VALID ? TONE_BEST : TONE_BAD, "%s%s", report__rate(c->mb_per_s, text),
-				 c->verdict == VERDICT_VALID ? "" : "*");
+		report__grid_set(g, at, 3 + i, c->verdict == VERDICT_VALID ? TONE_BEST : TONE_BAD, "%s%s",
+			report__rate(c->mb_per_s, text), c->verdict == VERDICT_VALID ? "" : "*");
 	}
 }
 
@@ -223,7 +260,8 @@ static void rows_ours(struct grid *g, const struct result *r, const char *clock,
 		const struct cell *c = &r->cells[i];
 		bool seen = false;
 
-		if (strcmp(c->stack, "array") != 0 || strcmp(c->clock, clock) != 0 || strcmp(family_of(c->layout), family) != 0)
+		if (strcmp(c->stack, "array") != 0 || strcmp(c->clock, clock) != 0 ||
+			strcmp(family_of(c->layout), family) != 0)
 			continue;
 		for (size_t k = 0; k < i; k++)
 			seen |= strcmp(r->cells[k].clock, clock) == 0 && strcmp(r->cells[k].layout, c->layout) == 0;
@@ -240,13 +278,14 @@ static void list_marks(const struct marked *marked, const char *const *rig, cons
 
 		judge(row, rig, &v);
 		for (unsigned k = 0; k < v.count; k++)
-			report__paragraph(s, out, 4, "  [%u] %s %s, %s%s%s: %s: %s", i + 1, row[P_STACK], row[P_LAYOUT], row[P_TEST],
-					  *row[P_NOTE] ? ", " : "", row[P_NOTE], verdict_names[v.notes[k].verdict], v.notes[k].reason);
+			report__paragraph(s, out, 4, "  [%u] %s %s, %s%s%s: %s: %s", i + 1, row[P_STACK], row[P_LAYOUT],
+				row[P_TEST], *row[P_NOTE] ? ", " : "", row[P_NOTE], verdict_names[v.notes[k].verdict],
+				v.notes[k].reason);
 	}
 }
 
-int report_published_beside(const struct result *r, const char *clock, const char *rig_preset, const struct report_style *s, FILE *out,
-			    struct error *err)
+int report_published_beside(const struct result *r, const char *clock, const char *rig_preset,
+	const struct report_style *s, FILE *out, struct error *err)
 {
 	static const char *const families[] = {"single", "stripe", "raid10", "raid5", "raid50", "raid6", "other"};
 	const char *const *rig = rig_find(rig_preset);
@@ -256,8 +295,10 @@ int report_published_beside(const struct result *r, const char *clock, const cha
 	int status;
 
 	if (!rig)
-		return error_set(err, ERR_NOT_FOUND, "no rig \"%s\" among the published ones: %s", rig_preset, report_rigs());
-	report__grid_init(&g, 2, "Published figures, MB/s: %s %s, %s, %s GB RAM (%s)", rig[R_DISKS], rig[R_TYPE], rig[R_CPU], rig[R_RAM], rig[R_YEAR]);
+		return error_set(
+			err, ERR_NOT_FOUND, "no rig \"%s\" among the published ones: %s", rig_preset, report_rigs());
+	report__grid_init(&g, 2, "Published figures, MB/s: %s %s, %s, %s GB RAM (%s)", rig[R_DISKS], rig[R_TYPE],
+		rig[R_CPU], rig[R_RAM], rig[R_YEAR]);
 	columns_add(&g, s->columns >= WIDE_COLUMNS);
 	for (size_t f = 0; f < array_count(families); f++) {
 		for (size_t i = 0; i < report__published_results_rows; i++) {
@@ -297,6 +338,7 @@ const char *report_rigs(void)
 	size_t length = 0;
 
 	for (size_t i = 0; i < report__published_rigs_rows && length < sizeof(text); i++)
-		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s", i ? separator : "", report__published_rigs[i][R_PRESET]);
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s", i ? separator : "",
+			report__published_rigs[i][R_PRESET]);
 	return text;
 }

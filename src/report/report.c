@@ -104,7 +104,8 @@ char *report__block(uint64_t bytes, char text[REPORT_TEXT_BYTES])
 
 char *report__test(const char *test, char text[REPORT_TEXT_BYTES])
 {
-	static const char *const names[][2] = {{"randread", "rand read"}, {"randwrite", "rand write"}, {"randrw", "rand mixed"}};
+	static const char *const names[][2] = {
+		{"randread", "rand read"}, {"randwrite", "rand write"}, {"randrw", "rand mixed"}};
 	const char *dash = strchr(test, '-');
 	size_t stem = dash ? (size_t)(dash - test) : strlen(test);
 

@@ -42,13 +42,14 @@ static void compare_disks(struct text *to, const struct result *a, const struct 
 
 		if (strcmp(x->model, y->model) != 0 || x->size_bytes != y->size_bytes || x->modelled != y->modelled) {
 			text_addf(to, "disk %zu differs: \"%s\" of %llu bytes and \"%s\" of %llu bytes\n", i, x->model,
-				  (unsigned long long)x->size_bytes, y->model, (unsigned long long)y->size_bytes);
+				(unsigned long long)x->size_bytes, y->model, (unsigned long long)y->size_bytes);
 			return;
 		}
 	}
 }
 
-bool report_comparable(const struct result *a, const struct result *b, struct text *ret_reasons, struct text *ret_remarks)
+bool report_comparable(
+	const struct result *a, const struct result *b, struct text *ret_reasons, struct text *ret_remarks)
 {
 	size_t before = ret_reasons->length;
 	unsigned common = 0;
@@ -66,11 +67,14 @@ bool report_comparable(const struct result *a, const struct result *b, struct te
 	for (size_t i = 0; i < a->cell_count; i++)
 		common += cell_like(b, &a->cells[i]) != NULL;
 	if (common == 0)
-		text_addf(ret_reasons, "no cell of one has its like in the other (same layout, test, block, depth, payload and clock)\n");
+		text_addf(ret_reasons, "no cell of one has its like in the other (same layout, test, block, depth, "
+				       "payload and clock)\n");
 	else if (common < a->cell_count || common < b->cell_count)
-		text_addf(ret_remarks, "%u cells are in both, %zu in the first, %zu in the other\n", common, a->cell_count, b->cell_count);
+		text_addf(ret_remarks, "%u cells are in both, %zu in the first, %zu in the other\n", common,
+			a->cell_count, b->cell_count);
 	if (a->seed != b->seed)
-		text_addf(ret_remarks, "the seeds differ: %llu and %llu\n", (unsigned long long)a->seed, (unsigned long long)b->seed);
+		text_addf(ret_remarks, "the seeds differ: %llu and %llu\n", (unsigned long long)a->seed,
+			(unsigned long long)b->seed);
 	if (a->interrupted || b->interrupted)
 		text_addf(ret_remarks, "a run was interrupted\n");
 	return ret_reasons->length == before && !ret_reasons->failed;
@@ -85,18 +89,20 @@ static void run_cell(struct grid *g, unsigned row, unsigned column, const struct
 	if (!report__has_value(c))
 		report__grid_set(g, row, column, TONE_BAD, "%s ", verdict_names[c->verdict]);
 	else
-		report__grid_set(g, row, column, c->verdict == VERDICT_VALID ? TONE_PLAIN : TONE_BAD, "%s%c", report__rate(c->mb_per_s, text),
-				 c->verdict == VERDICT_VALID ? ' ' : '*');
+		report__grid_set(g, row, column, c->verdict == VERDICT_VALID ? TONE_PLAIN : TONE_BAD, "%s%c",
+			report__rate(c->mb_per_s, text), c->verdict == VERDICT_VALID ? ' ' : '*');
 	if (c == first || !report__has_value(c) || !report__has_value(first) || first->mb_per_s <= 0)
 		return;
 	if (report__tie(first, c))
-		report__grid_set(g, row, column + 1, TONE_DIM, "%+.1f%% tie", 100 * (c->mb_per_s / first->mb_per_s - 1));
+		report__grid_set(
+			g, row, column + 1, TONE_DIM, "%+.1f%% tie", 100 * (c->mb_per_s / first->mb_per_s - 1));
 	else
-		report__grid_set(g, row, column + 1, TONE_PLAIN, "%+.1f%%    ", 100 * (c->mb_per_s / first->mb_per_s - 1));
+		report__grid_set(
+			g, row, column + 1, TONE_PLAIN, "%+.1f%%    ", 100 * (c->mb_per_s / first->mb_per_s - 1));
 }
 
-int report_runs(const struct result *const *runs, const char *const *names, size_t count, const struct report_style *s, FILE *out,
-		struct error *err)
+int report_runs(const struct result *const *runs, const char *const *names, size_t count, const struct report_style *s,
+	FILE *out, struct error *err)
 {
 	struct grid g;
 	int status;
@@ -129,6 +135,7 @@ int report_runs(const struct result *const *runs, const char *const *names, size
 	status = report__grid_print(&g, s, out, err);
 	report__grid_release(&g);
 	if (status == 0)
-		report__paragraph(s, out, 2, "* is not valid for comparison; a tie lies within the intervals, or within 5 %% of one phase.");
+		report__paragraph(s, out, 2,
+			"* is not valid for comparison; a tie lies within the intervals, or within 5 %% of one phase.");
 	return status != 0 ? status : report__finish(out, err);
 }

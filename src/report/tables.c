@@ -23,7 +23,8 @@ static void depth_text(const struct matrix *m, const struct test_group *group, c
 		const struct cell *c = report__matrix_cell(m, i, test);
 
 		if (c && c->depth != deepest)
-			length += (size_t)snprintf(text + length, bytes - length, " (%s %u)", m->rows[i].label, c->depth);
+			length +=
+				(size_t)snprintf(text + length, bytes - length, " (%s %u)", m->rows[i].label, c->depth);
 	}
 }
 
@@ -62,7 +63,7 @@ void report__title(const struct matrix *m, char *text, size_t bytes)
 	}
 	virtual = strcmp(c->clock, "virtual") == 0;
 	length = (size_t)snprintf(text, bytes, "%s clock%s: %s", virtual ? "Virtual" : "Real",
-				  virtual ? " (predicted)" : " (measured)", *c->disks ? c->disks : "disks unknown");
+		virtual ? " (predicted)" : " (measured)", *c->disks ? c->disks : "disks unknown");
 	if (length < bytes && virtual && *r->host.cpu_charge)
 		length += (size_t)snprintf(text + length, bytes - length, "; CPU charged: %s", r->host.cpu_charge);
 	if (length < bytes)
@@ -106,8 +107,8 @@ static double best_of(const struct matrix *m, const struct cell *test, bool iops
 	return best;
 }
 
-static void set_value(struct grid *g, unsigned row, unsigned column, const struct result *r, const struct cell *c, bool iops,
-		      bool marks, double best)
+static void set_value(struct grid *g, unsigned row, unsigned column, const struct result *r, const struct cell *c,
+	bool iops, bool marks, double best)
 {
 	char text[REPORT_TEXT_BYTES], mark = mark_of(r, c);
 	enum tone tone = c->verdict != VERDICT_VALID ? TONE_BAD : value_of(c, iops) == best ? TONE_BEST : TONE_PLAIN;
@@ -164,11 +165,12 @@ void report__grid_tests(struct grid *g, const struct matrix *m, const struct tes
 	if (detail == DETAIL_MODEL)
 		report__grid_init(g, 1, "Model: what each layout can give, %s", unit);
 	else
-		report__grid_init(g, 1, "%s blocks, %s: %s, and %% of the layout's model", report__block(first->block_bytes, block),
-				  depth, unit);
+		report__grid_init(g, 1, "%s blocks, %s: %s, and %% of the layout's model",
+			report__block(first->block_bytes, block), depth, unit);
 	report__grid_column(g, false, false, "layout");
 	for (size_t k = 0; k < group->count; k++) {
-		report__grid_column(g, true, false, "%s%s", report__test(m->tests[group->first + k]->test, text), marks ? " " : "");
+		report__grid_column(
+			g, true, false, "%s%s", report__test(m->tests[group->first + k]->test, text), marks ? " " : "");
 		if (detail == DETAIL_ALL)
 			report__grid_column(g, true, true, "model");
 		if (detail != DETAIL_MODEL)
@@ -193,7 +195,8 @@ void report__grid_tests(struct grid *g, const struct matrix *m, const struct tes
 				continue;
 			set_value(g, row, column, m->result, c, group->iops, marks, best_of(m, test, group->iops));
 			if (report__has_value(c))
-				report__grid_set(g, row, column + step - 1, TONE_DIM, "%s", report__percent(c->efficiency, text));
+				report__grid_set(g, row, column + step - 1, TONE_DIM, "%s",
+					report__percent(c->efficiency, text));
 		}
 	}
 	if (detail != DETAIL_MODEL)
@@ -228,7 +231,8 @@ static uint64_t raw_bytes(const struct result *r, unsigned disks)
 static const struct cell *row_test(const struct matrix *m, size_t row, const char *test)
 {
 	for (size_t k = 0; k < m->test_count; k++) {
-		const struct cell *c = strcmp(m->tests[k]->test, test) == 0 ? report__matrix_cell(m, row, m->tests[k]) : NULL;
+		const struct cell *c =
+			strcmp(m->tests[k]->test, test) == 0 ? report__matrix_cell(m, row, m->tests[k]) : NULL;
 
 		if (c && c->verdict == VERDICT_VALID)
 			return c;
@@ -244,7 +248,8 @@ static void price_columns(struct grid *g, const struct matrix *m, size_t row, un
 
 	report__grid_set(g, (unsigned)row, column, TONE_PLAIN, "%.2f", cost);
 	if (space->usable_bytes != RESULT_NONE && space->usable_bytes > 0)
-		report__grid_set(g, (unsigned)row, column + 1, TONE_PLAIN, "%.2f", cost / ((double)space->usable_bytes / 1e12));
+		report__grid_set(
+			g, (unsigned)row, column + 1, TONE_PLAIN, "%.2f", cost / ((double)space->usable_bytes / 1e12));
 	for (unsigned i = 0; i < array_count(tests); i++) {
 		const struct cell *c = row_test(m, row, tests[i]);
 
@@ -296,9 +301,11 @@ void report__grid_space(struct grid *g, const struct matrix *m)
 			int decimals = c->usable_bytes < 1000000000000u ? 3 : 2;
 
 			report__grid_set(g, row, 2, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / 1e12);
-			report__grid_set(g, row, 3, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / 1099511627776.0);
+			report__grid_set(
+				g, row, 3, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / 1099511627776.0);
 			if (raw)
-				report__grid_set(g, row, 4, TONE_PLAIN, "%.0f%%", 100.0 * (double)c->usable_bytes / (double)raw);
+				report__grid_set(
+					g, row, 4, TONE_PLAIN, "%.0f%%", 100.0 * (double)c->usable_bytes / (double)raw);
 		}
 		if (c->failures_survived == UINT32_MAX)
 			report__grid_set(g, row, 5, TONE_PLAIN, "-");
@@ -313,7 +320,7 @@ void report__grid_space(struct grid *g, const struct matrix *m)
 	}
 }
 
-/* --- what is not valid --------------------------------------------------------------------------------------------- */
+/* --- what is not valid -------------------------------------------------------------------------------------------- */
 
 /* The reason of the verdict, and the names of what holds besides; JSON has all reasons. */
 static void note_print(const struct report_style *s, FILE *out, const char *row, const struct cell *c)
@@ -325,8 +332,9 @@ static void note_print(const struct report_style *s, FILE *out, const char *row,
 		text_addf(&also, "%s%s", i > 1 ? ", " : " (also ", verdict_names[c->notes[i].verdict]);
 	if (c->note_count > 1)
 		text_addf(&also, ")");
-	report__paragraph(s, out, 4, "  * %s, %s: %s%s%s%s", row, report__test(c->test, test), verdict_names[c->verdict],
-			  c->note_count ? ": " : "", c->note_count ? c->notes[0].reason : "", also.bytes ? also.bytes : "");
+	report__paragraph(s, out, 4, "  * %s, %s: %s%s%s%s", row, report__test(c->test, test),
+		verdict_names[c->verdict], c->note_count ? ": " : "", c->note_count ? c->notes[0].reason : "",
+		also.bytes ? also.bytes : "");
 	text_release(&also);
 }
 
@@ -356,8 +364,11 @@ static void list_not_valid(const struct matrix *m, const struct report_style *s,
 	if (isfinite(r->link_mb_per_s) && capped > 0) {
 		char rate[REPORT_TEXT_BYTES];
 
-		report__paragraph(s, out, 2, "^ %u more %s above what the link %s carries (%s MB/s): a client behind it sees no more than that.",
-				  capped, capped == 1 ? "cell is" : "cells are", r->link_name, report__rate(r->link_mb_per_s, rate));
+		report__paragraph(s, out, 2,
+			"^ %u more %s above what the link %s carries (%s MB/s): a client behind it sees no more than "
+			"that.",
+			capped, capped == 1 ? "cell is" : "cells are", r->link_name,
+			report__rate(r->link_mb_per_s, rate));
 	}
 }
 
@@ -370,7 +381,7 @@ static void list_skips(const struct result *r, const struct report_style *s, FIL
 		report__paragraph(s, out, 4, "  %s: %s", r->skips[i].layout, r->skips[i].reason);
 }
 
-/* --- the main table --------------------------------------------------------------------------------------------------- */
+/* --- the main table ----------------------------------------------------------------------------------------------- */
 
 static int print_grid(struct grid *g, const struct report_style *s, FILE *out, struct error *err)
 {
@@ -383,7 +394,7 @@ static int print_grid(struct grid *g, const struct report_style *s, FILE *out, s
 
 /* With the model beside each figure where there is room, else in a table of its own. */
 static int print_group(const struct matrix *m, const struct test_group *group, const struct report_style *s, FILE *out,
-		       struct error *err)
+	struct error *err)
 {
 	struct grid g;
 	int status;
@@ -431,7 +442,7 @@ int report_table(const struct result *r, const char *clock, const struct report_
 	return status != 0 ? status : report__finish(out, err);
 }
 
-/* --- bars -------------------------------------------------------------------------------------------------------------- */
+/* --- bars --------------------------------------------------------------------------------------------------------- */
 
 static void bar_print(double share, unsigned width, bool unicode, FILE *out)
 {
@@ -449,7 +460,7 @@ static void bar_print(double share, unsigned width, bool unicode, FILE *out)
 }
 
 int report_bars(const struct result *r, const char *clock, const char *test, const struct report_style *s, FILE *out,
-		struct error *err)
+	struct error *err)
 {
 	struct matrix m;
 	const struct cell *column = NULL, *limit;
@@ -481,7 +492,7 @@ int report_bars(const struct result *r, const char *clock, const char *test, con
 	}
 	width = s->columns > label_width + 24 ? s->columns - label_width - 14 : 10;
 	report__heading(s, out, "%s, %s%s", report__test(test, text), iops ? "operations a second (IOPS)" : "MB/s",
-			limit ? "; the whole width is the limit" : "");
+		limit ? "; the whole width is the limit" : "");
 	for (size_t i = 0; i < m.row_count; i++) {
 		const struct cell *c = report__matrix_cell(&m, i, column);
 
@@ -493,20 +504,22 @@ int report_bars(const struct result *r, const char *clock, const char *test, con
 			continue;
 		}
 		bar_print(highest > 0 ? value_of(c, iops) / highest : 0, width, s->unicode, out);
-		fprintf(out, " %s%s\n", value_text(value_of(c, iops), iops, text), c->verdict == VERDICT_VALID ? "" : "*");
+		fprintf(out, " %s%s\n", value_text(value_of(c, iops), iops, text),
+			c->verdict == VERDICT_VALID ? "" : "*");
 	}
 	report__matrix_release(&m);
 	return report__finish(out, err);
 }
 
-/* --- prediction beside measurement ------------------------------------------------------------------------------------- */
+/* --- prediction beside measurement -------------------------------------------------------------------------------- */
 
 static const struct cell *twin_of(const struct result *r, const struct cell *real)
 {
 	for (const struct cell *c = r->cells; c < r->cells + r->cell_count; c++)
-		if (strcmp(c->clock, "virtual") == 0 && strcmp(c->layout, real->layout) == 0 && strcmp(c->test, real->test) == 0 &&
-		    strcmp(c->stack, real->stack) == 0 && c->block_bytes == real->block_bytes &&
-		    strcmp(c->state, real->state) == 0 && strcmp(c->disks, real->disks) == 0)
+		if (strcmp(c->clock, "virtual") == 0 && strcmp(c->layout, real->layout) == 0 &&
+			strcmp(c->test, real->test) == 0 && strcmp(c->stack, real->stack) == 0 &&
+			c->block_bytes == real->block_bytes && strcmp(c->state, real->state) == 0 &&
+			strcmp(c->disks, real->disks) == 0)
 			return c;
 	return NULL;
 }
@@ -518,7 +531,8 @@ int report_prediction(const struct result *r, const struct report_style *s, FILE
 	struct grid g;
 	int status;
 
-	report__grid_init(&g, 2, "Prediction beside measurement, MB/s: the same cell on the virtual and on the real clock");
+	report__grid_init(
+		&g, 2, "Prediction beside measurement, MB/s: the same cell on the virtual and on the real clock");
 	report__grid_column(&g, false, false, "layout");
 	report__grid_column(&g, false, false, "test");
 	report__grid_column(&g, true, false, "virtual ");
@@ -540,10 +554,11 @@ int report_prediction(const struct result *r, const struct report_style *s, FILE
 		report__grid_set(&g, row, 0, TONE_PLAIN, "%s", real->layout);
 		report__grid_set(&g, row, 1, TONE_PLAIN, "%s", report__test(real->test, test));
 		report__grid_set(&g, row, 2, TONE_PLAIN, "%s%c", report__rate(predicted->mb_per_s, a),
-				 predicted->verdict == VERDICT_VALID ? ' ' : '*');
+			predicted->verdict == VERDICT_VALID ? ' ' : '*');
 		report__grid_set(&g, row, 3, TONE_PLAIN, "%s%c", report__rate(real->mb_per_s, b),
-				 real->verdict == VERDICT_VALID ? ' ' : '*');
-		report__grid_set(&g, row, 4, fabs(difference) <= TIE_SHARE ? TONE_PLAIN : TONE_BAD, "%+.1f%%", difference * 100);
+			real->verdict == VERDICT_VALID ? ' ' : '*');
+		report__grid_set(
+			&g, row, 4, fabs(difference) <= TIE_SHARE ? TONE_PLAIN : TONE_BAD, "%+.1f%%", difference * 100);
 		report__grid_set(&g, row, 5, TONE_PLAIN, "%s", verdict_names[real->verdict]);
 		if (real->verdict != VERDICT_VALID || predicted->verdict != VERDICT_VALID) {
 			unfit++;
@@ -559,12 +574,14 @@ int report_prediction(const struct result *r, const struct report_style *s, FILE
 		return 0;
 	}
 	status = print_grid(&g, s, out, err);
-	report__paragraph(s, out, 2, "%u of %u pairs of valid cells agree within 5 %%; the largest difference is %+.1f%%. %u %s not counted, for one of the two is not valid.",
-			  close, pairs, worst * 100, unfit, unfit == 1 ? "pair is" : "pairs are");
+	report__paragraph(s, out, 2,
+		"%u of %u pairs of valid cells agree within 5 %%; the largest difference is %+.1f%%. %u %s not "
+		"counted, for one of the two is not valid.",
+		close, pairs, worst * 100, unfit, unfit == 1 ? "pair is" : "pairs are");
 	return status != 0 ? status : report__finish(out, err);
 }
 
-/* --- one line a cell ------------------------------------------------------------------------------------------------------ */
+/* --- one line a cell ---------------------------------------------------------------------------------------------- */
 
 static void set_latency(struct grid *g, unsigned row, unsigned column, uint64_t ns)
 {
@@ -604,13 +621,14 @@ static void cell_row(struct grid *g, const struct result *r, const struct cell *
 	if (isfinite(c->cpu_seconds) && c->logical_bytes != RESULT_NONE && c->logical_bytes > 0)
 		report__grid_set(g, row, column, TONE_PLAIN, "%.3f", c->cpu_seconds / ((double)c->logical_bytes / 1e9));
 	seconds_set(g, row, ++column, c->elapsed_s);
-	report__grid_set(g, row, ++column, c->verdict == VERDICT_VALID ? TONE_PLAIN : TONE_BAD, "%s", verdict_names[c->verdict]);
+	report__grid_set(
+		g, row, ++column, c->verdict == VERDICT_VALID ? TONE_PLAIN : TONE_BAD, "%s", verdict_names[c->verdict]);
 }
 
 int report_cells(const struct result *r, const struct report_style *s, FILE *out, struct error *err)
 {
-	static const char *const heads[] = {"depth", "MB/s ", "IOPS", "p50 ms", "p99 ms", "max ms", "limit", "%", "read/byte",
-					    "written/byte", "CPU-s/GB", "s"};
+	static const char *const heads[] = {"depth", "MB/s ", "IOPS", "p50 ms", "p99 ms", "max ms", "limit", "%",
+		"read/byte", "written/byte", "CPU-s/GB", "s"};
 	struct matrix m;
 	struct grid g;
 	int status = report__matrix_init(&m, r, NULL, err);
@@ -628,7 +646,7 @@ int report_cells(const struct result *r, const struct report_style *s, FILE *out
 	status = print_grid(&g, s, out, err);
 	if (status == 0 && r->cell_count == 1 && report__has_value(&r->cells[0]))
 		report__paragraph(s, out, 2, "%.2f MB/s = %.2f MiB/s = %.2f Mbit/s", r->cells[0].mb_per_s,
-				  r->cells[0].mb_per_s * 1e6 / 1048576, r->cells[0].mb_per_s * 8);
+			r->cells[0].mb_per_s * 1e6 / 1048576, r->cells[0].mb_per_s * 8);
 	if (status == 0 && r->cell_count > 0)
 		list_not_valid(&m, s, out);
 	report__matrix_release(&m);

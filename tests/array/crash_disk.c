@@ -179,7 +179,7 @@ static bool is_spoiled(const struct crash_disk *c, uint64_t offset_bytes, uint64
 static void heal(struct crash_disk *c, uint64_t offset_bytes, uint64_t length_bytes)
 {
 	for (uint64_t s = sector_of(offset_bytes); c->spoiled && s < sector_of(offset_bytes + length_bytes); s++)
-		c->spoiled[s / 8] &= (uint8_t)~(1u << s % 8);
+		c->spoiled[s / 8] &= (uint8_t) ~(1u << s % 8);
 }
 
 void crash_disk_spoil(struct disk *d, uint64_t offset_bytes, uint64_t length_bytes)
@@ -247,19 +247,16 @@ static void keep_some(struct power *p, struct crash_disk *c, const struct doubt 
 
 static void lose_power(struct power *p, struct crash_disk *c)
 {
-	list_for_each (&c->cached, at)
-		keep_some(p, c, container_of(at, struct doubt, link));
+	list_for_each(&c->cached, at) keep_some(p, c, container_of(at, struct doubt, link));
 	/* In flight there is no order: take them from a place in the middle, round. */
 	unsigned count = 0;
-	list_for_each (&c->flying, at)
-		count++;
+	list_for_each(&c->flying, at) count++;
 	for (unsigned turn = count ? (unsigned)random_below(&p->random, count) : 0; turn; turn--) {
 		struct list *first = c->flying.next;
 		list_remove(first);
 		list_push_back(&c->flying, first);
 	}
-	list_for_each (&c->flying, at)
-		keep_some(p, c, container_of(at, struct doubt, link));
+	list_for_each(&c->flying, at) keep_some(p, c, container_of(at, struct doubt, link));
 	platter_free(c->seen);
 	c->seen = platter_copy(c->safe);
 }
@@ -277,7 +274,8 @@ void power_cut(struct power *p)
 
 static struct doubt *doubt_of(struct crash_disk *c, const struct disk_request *r)
 {
-	list_for_each (&c->flying, at) {
+	list_for_each(&c->flying, at)
+	{
 		struct doubt *w = container_of(at, struct doubt, link);
 		if (w->request == r)
 			return w;
@@ -339,7 +337,8 @@ static int do_flush(struct crash_disk *c, uint64_t completions)
 {
 	if (c->options.lying_flush)
 		return 0;
-	list_for_each_safe (&c->cached, at, next) {
+	list_for_each_safe(&c->cached, at, next)
+	{
 		struct doubt *w = container_of(at, struct doubt, link);
 		if (w->completed > completions)
 			break;
@@ -427,8 +426,7 @@ static void crash_submit(struct disk *d, struct disk_request *r)
 
 static void crash_free(struct crash_disk *c)
 {
-	list_for_each_safe (&c->cached, at, next)
-		doubt_free(container_of(at, struct doubt, link));
+	list_for_each_safe(&c->cached, at, next) doubt_free(container_of(at, struct doubt, link));
 	struct power *p = c->power;
 	for (unsigned i = 0; i < p->disk_count; i++)
 		if (p->disks[i] == &c->disk)

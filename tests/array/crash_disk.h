@@ -34,10 +34,10 @@ uint64_t platter_size(const struct platter *p);
 
 enum crash_fault {
 	CRASH_NOTHING,
-	CRASH_EIO_ONCE,  /* this operation fails */
-	CRASH_EIO_STICKY,/* this operation and all later ones of its disk fail */
-	CRASH_VANISH,    /* this disk is gone from here on */
-	CRASH_MEDIA,     /* as CRASH_EIO_ONCE; a read finds its first sector unreadable until it is written */
+	CRASH_EIO_ONCE,   /* this operation fails */
+	CRASH_EIO_STICKY, /* this operation and all later ones of its disk fail */
+	CRASH_VANISH,     /* this disk is gone from here on */
+	CRASH_MEDIA,      /* as CRASH_EIO_ONCE; a read finds its first sector unreadable until it is written */
 	CRASH_FAULTS
 };
 
@@ -48,7 +48,7 @@ struct power {
 	uint64_t fault_at;   /* the operation that meets the fault */
 	enum crash_fault fault;
 	bool is_cut;
-	bool is_met; /* the operation of either number came */
+	bool is_met;      /* the operation of either number came */
 	struct disk *hit; /* the disk that met it */
 	enum disk_op hit_op;
 	struct disk *disks[CRASH_DISKS_MAX];
@@ -63,8 +63,8 @@ void power_cut(struct power *p);
 /* --- a disk ----------------------------------------------------------------------------------------------- */
 
 struct crash_options {
-	bool lying_flush;   /* says that it flushed and did not */
-	bool flush_nothing; /* writes are durable at once and need no flush: a disk without a cache */
+	bool lying_flush;       /* says that it flushed and did not */
+	bool flush_nothing;     /* writes are durable at once and need no flush: a disk without a cache */
 	uint32_t logical_bytes; /* 0: 512 */
 };
 /* Takes over the platter. */
@@ -74,8 +74,9 @@ int crash_disk_open(const char *name, struct power *power, struct platter *platt
 struct platter *crash_disk_take(struct disk *d);
 /* What completed so far, or what the power left, as a copy; the disk goes on. */
 struct platter *crash_disk_peek(const struct disk *d);
-void crash_disk_vanish(struct disk *d);      /* from here on: ERR_GONE */
-void crash_disk_flip(struct disk *d, uint64_t offset_bytes, uint8_t mask); /* silently, on the platter and in the cache */
+void crash_disk_vanish(struct disk *d); /* from here on: ERR_GONE */
+void crash_disk_flip(
+	struct disk *d, uint64_t offset_bytes, uint8_t mask); /* silently, on the platter and in the cache */
 void crash_disk_spoil(struct disk *d, uint64_t offset_bytes, uint64_t length_bytes); /* ERR_MEDIA until written */
 bool crash_disk_failing(const struct disk *d);
 

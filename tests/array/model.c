@@ -237,7 +237,8 @@ void model_pin(struct model *m, uint64_t sector, struct model_value v)
 
 static void describe_value(const struct model *m, struct model_value v, struct text *t)
 {
-	static const char *const words[] = {"what it was at first", "version", "noise", "zeros", "anything", "ERR_LOST"};
+	static const char *const words[] = {
+		"what it was at first", "version", "noise", "zeros", "anything", "ERR_LOST"};
 	text_addf(t, "%s", words[v.kind]);
 	if (v.kind == MODEL_VERSION && v.value < m->version_count)
 		text_addf(t, " %llu (begun %llu, ended %lld, %s)", (unsigned long long)v.value,
@@ -254,7 +255,8 @@ void model_describe(const struct model *m, uint64_t sector, struct model_value v
 	describe_value(m, v, t);
 	text_addf(t, "; its base is ");
 	describe_value(m, (struct model_value){(enum model_base)c->kind, c->value}, t);
-	text_addf(t, "%s%s; written since:", c->may_be_any ? " or anything" : "", c->may_be_lost ? " (it may be lost)" : "");
+	text_addf(t, "%s%s; written since:", c->may_be_any ? " or anything" : "",
+		c->may_be_lost ? " (it may be lost)" : "");
 	unsigned shown = 0;
 	for (uint32_t e = c->chain; e && shown < 6; e = m->entries[e].next, shown++) {
 		text_addf(t, " ");

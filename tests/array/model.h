@@ -17,10 +17,10 @@
 enum model_base {
 	MODEL_INITIAL, /* zeros, or anything where the model says so */
 	MODEL_VERSION,
-	MODEL_NOISE,   /* bytes that no write left: their hash */
+	MODEL_NOISE, /* bytes that no write left: their hash */
 	MODEL_ZERO,
 	MODEL_ANY,
-	MODEL_LOST,    /* unreadable */
+	MODEL_LOST, /* unreadable */
 };
 struct model;
 
@@ -28,7 +28,7 @@ struct model *model_make(uint64_t sectors, bool anything_at_first);
 void model_free(struct model *m);
 
 uint32_t model_write_begin(struct model *m, uint64_t first, uint64_t count); /* the version */
-uint32_t model_zero_begin(struct model *m, uint64_t first, uint64_t count); /* the same, of zeros: a discard */
+uint32_t model_zero_begin(struct model *m, uint64_t first, uint64_t count);  /* the same, of zeros: a discard */
 void model_write_end(struct model *m, uint32_t version, bool good);
 uint64_t model_begin(struct model *m); /* of a read or a flush: the time */
 void model_flush_end(struct model *m, uint64_t began, bool good);

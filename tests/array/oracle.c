@@ -29,8 +29,8 @@
 const char *const oracle_plan_names[ORACLE_PLANS] = {"power", "lose", "vanish", "rebuild", "fault"};
 const char *const oracle_fault_names[CRASH_FAULTS] = {"none", "eio-once", "eio-sticky", "vanish", "media"};
 const char *const oracle_planted_names[ORACLE_PLANTED_KINDS] = {"sound", "lying-flush", "one-lying-flush", "no-log"};
-const char *const oracle_layouts[] = {"mirror", "mirrorx2", "raid10", "raid10-far", "raid10-offset", "raid01", "raid4", "raid5",
-	"raid6", "raid5x2", "raid6x2", "stripe", "concat", "single", NULL};
+const char *const oracle_layouts[] = {"mirror", "mirrorx2", "raid10", "raid10-far", "raid10-offset", "raid01", "raid4",
+	"raid5", "raid6", "raid5x2", "raid6x2", "stripe", "concat", "single", NULL};
 
 /* A disk as one holds it in the hand. */
 struct body {
@@ -61,11 +61,11 @@ struct world {
 	struct model *model;
 	struct zone zones[ZONES_MAX];
 	unsigned zone_count;
-	bool errors_allowed;     /* redundancy is used up by what was done to the disks */
+	bool errors_allowed; /* redundancy is used up by what was done to the disks */
 	bool expect_healthy;
 	bool was_out[LAYOUT_DISKS_MAX]; /* members that were out already when the threads began */
-	bool stopping;           /* threads: that is enough */
-	uint8_t *buffer;         /* of the main thread */
+	bool stopping;                  /* threads: that is enough */
+	uint8_t *buffer;                /* of the main thread */
 };
 
 struct worker {
@@ -101,7 +101,8 @@ static unsigned draw_disks(struct random *r, const char *layout)
 	for (size_t i = 0; i < array_count(table); i++)
 		if (strcmp(table[i].name, layout) == 0)
 			return table[i].least +
-			       table[i].step * (unsigned)random_below(r, (table[i].most - table[i].least) / table[i].step + 1);
+			       table[i].step *
+				       (unsigned)random_below(r, (table[i].most - table[i].least) / table[i].step + 1);
 	return 4;
 }
 
@@ -115,7 +116,8 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *la
 	o->chunk_bytes = (uint64_t)4096 << random_below(&r, 5);
 	o->hole = random_below(&r, 3) == 0 ? ARRAY_HOLE_BITMAP : ARRAY_HOLE_LOG;
 	o->rotation = (enum layout_rotation)random_below(&r, 4);
-	bool parity = strncmp(layout, "raid4", 5) == 0 || strncmp(layout, "raid5", 5) == 0 || strncmp(layout, "raid6", 5) == 0;
+	bool parity = strncmp(layout, "raid4", 5) == 0 || strncmp(layout, "raid5", 5) == 0 ||
+		      strncmp(layout, "raid6", 5) == 0;
 	o->log_disk = parity && o->hole == ARRAY_HOLE_LOG && random_below(&r, 6) == 0;
 	o->noise = random_below(&r, 3) == 0;
 	o->stream = random_below(&r, 16) == 0;
@@ -129,13 +131,15 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *la
 char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_BYTES])
 {
 	snprintf(text, ORACLE_TEXT_BYTES,
-		"--seed %llu --layout %s --plan %s --disks %u --chunk %llu --hole %s --rotation %s --log-disk %d --noise %d "
-		"--stream %d --threads %u --steps %u --generations %u --buffer %llu --sector %u --cut %llu --fault %s --plant %s",
+		"--seed %llu --layout %s --plan %s --disks %u --chunk %llu --hole %s --rotation %s --log-disk %d "
+		"--noise %d "
+		"--stream %d --threads %u --steps %u --generations %u --buffer %llu --sector %u --cut %llu --fault %s "
+		"--plant %s",
 		(unsigned long long)o->seed, o->layout, oracle_plan_names[o->plan], o->disks,
 		(unsigned long long)o->chunk_bytes, o->hole == ARRAY_HOLE_LOG ? "log" : "bitmap",
-		layout_rotation_names[o->rotation], o->log_disk, o->noise, o->stream, o->threads, o->steps, o->generations,
-		(unsigned long long)o->buffer_bytes, o->sector_bytes, (unsigned long long)o->cut, oracle_fault_names[o->fault],
-		oracle_planted_names[o->planted]);
+		layout_rotation_names[o->rotation], o->log_disk, o->noise, o->stream, o->threads, o->steps,
+		o->generations, (unsigned long long)o->buffer_bytes, o->sector_bytes, (unsigned long long)o->cut,
+		oracle_fault_names[o->fault], oracle_planted_names[o->planted]);
 	return text;
 }
 
@@ -161,7 +165,8 @@ static void say(const struct world *w, const char *format, ...)
 		return;
 	va_list args;
 	va_start(args, format);
-	fprintf(stderr, "%9llu us op %llu: ", (unsigned long long)(os_now_ns() / 1000), (unsigned long long)w->power.operations);
+	fprintf(stderr, "%9llu us op %llu: ", (unsigned long long)(os_now_ns() / 1000),
+		(unsigned long long)w->power.operations);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
@@ -187,7 +192,7 @@ static int bodies_open(struct world *w)
 		char name[16];
 		struct crash_options c = {.logical_bytes = w->o->sector_bytes,
 			.lying_flush = w->o->planted == ORACLE_LYING_FLUSH ||
-							 (w->o->planted == ORACLE_ONE_LYING_FLUSH && i == 0)};
+				       (w->o->planted == ORACLE_ONE_LYING_FLUSH && i == 0)};
 		snprintf(name, sizeof name, "disk%u", i);
 		if (crash_disk_open(name, &w->power, b->platter, &c, &b->disk, w->err) != 0)
 			return world_fail(w, "disks do not open");
@@ -281,12 +286,13 @@ static void zones_choose(struct world *w)
 	w->zones[w->zone_count++] = (struct zone){middle * w->row_sectors, some * w->row_sectors};
 	w->zones[w->zone_count++] = (struct zone){tail * w->row_sectors, w->sectors - tail * w->row_sectors};
 	if (w->o->stream) {
-		uint64_t first = rows / 2, count = min_of((6 * MIB / SECTOR + w->row_sectors - 1) / w->row_sectors, rows / 4);
+		uint64_t first = rows / 2,
+			 count = min_of((6 * MIB / SECTOR + w->row_sectors - 1) / w->row_sectors, rows / 4);
 		w->zones[w->zone_count++] = (struct zone){first * w->row_sectors, count * w->row_sectors};
 	}
 }
 
-/* --- comparing -------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 /* The member that holds this sector, of a parity layout. */
 static unsigned holder(const struct world *w, uint64_t sector)
@@ -310,8 +316,8 @@ static int wrong_sector(struct world *w, const char *when, uint64_t sector, stru
 	return rc;
 }
 
-static int compare(struct world *w, const char *when, const uint8_t *bytes, uint64_t first, uint64_t count, uint64_t limit,
-	bool pin)
+static int compare(struct world *w, const char *when, const uint8_t *bytes, uint64_t first, uint64_t count,
+	uint64_t limit, bool pin)
 {
 	for (uint64_t i = 0; i < count; i++) {
 		struct model_value v = bytes ? model_value_of(bytes + i * SECTOR, first + i) : model_value_lost();
@@ -329,8 +335,8 @@ static int compare(struct world *w, const char *when, const uint8_t *bytes, uint
 }
 
 /* Reads and compares; where a long read fails with ERR_LOST, in the smallest pieces. */
-static int read_compare(struct world *w, const char *when, uint8_t *buffer, uint64_t first, uint64_t count,
-	bool after_cut, bool pin)
+static int read_compare(
+	struct world *w, const char *when, uint8_t *buffer, uint64_t first, uint64_t count, bool after_cut, bool pin)
 {
 	struct error why = ERROR_INIT;
 	uint64_t limit = after_cut || w->errors_allowed ? model_durable(w->model) : model_begin(w->model);
@@ -370,7 +376,7 @@ static int zones_compare(struct world *w, const char *when, bool after_cut, bool
 	return 0;
 }
 
-/* --- what a power cut allows -------------------------------------------------------------------------------------------- */
+/* --- what a power cut allows -------------------------------------------------------------------------------------- */
 
 struct row_facts {
 	bool pending, all_pending, promised;
@@ -434,14 +440,15 @@ static void allowances_make(struct world *w)
 	}
 }
 
-/* --- threads --------------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static bool worker_done(const struct world *w)
 {
 	return w->stopping || w->failed || w->power.is_cut;
 }
 
-static void call_failed(struct world *w, const char *what, uint64_t first, uint64_t count, int rc, const struct error *why)
+static void call_failed(
+	struct world *w, const char *what, uint64_t first, uint64_t count, int rc, const struct error *why)
 {
 	if (!w->power.is_cut && !w->errors_allowed)
 		world_fail(w, "%s of %llu sectors at %llu failed: %s: %s", what, (unsigned long long)count,
@@ -454,7 +461,8 @@ static void do_write(struct worker *k, uint64_t first, uint64_t count)
 	struct error why = ERROR_INIT;
 	uint32_t version = model_write_begin(w->model, first, count);
 	model_fill(k->buffer, first, count, version);
-	say(w, "thread %u writes %llu+%llu version %u", k->index, (unsigned long long)first, (unsigned long long)count, version);
+	say(w, "thread %u writes %llu+%llu version %u", k->index, (unsigned long long)first, (unsigned long long)count,
+		version);
 	int rc = array_write(w->array, first * SECTOR, k->buffer, count * SECTOR, &why);
 	model_write_end(w->model, version, rc == 0);
 	w->result->writes++;
@@ -610,7 +618,7 @@ static void threads_run(struct world *w, uint64_t purpose, void (*meanwhile)(str
 	}
 }
 
-/* --- after a cut -------------------------------------------------------------------------------------------------------------- */
+/* --- after a cut -------------------------------------------------------------------------------------------------- */
 
 static int check_clean(struct world *w, const char *when, bool repair)
 {
@@ -622,7 +630,8 @@ static int check_clean(struct world *w, const char *when, bool repair)
 	if (rc != 0)
 		return world_fail(w, "%s: check: %s: %s", when, error_name(rc), why.text);
 	if (result.mismatched_rows)
-		return world_fail(w, "%s: check finds %llu of %llu rows that do not agree, the first is row %llu, member %d", when,
+		return world_fail(w,
+			"%s: check finds %llu of %llu rows that do not agree, the first is row %llu, member %d", when,
 			(unsigned long long)result.mismatched_rows, (unsigned long long)result.rows,
 			(unsigned long long)result.first[0].row, result.first[0].member);
 	return 0;
@@ -635,9 +644,9 @@ static void say_labels(const struct world *w)
 		struct array_label_facts f = {0};
 		struct error why = ERROR_INIT;
 		int rc = array_label_read(w->bodies[i].disk, &f, &why);
-		say(w, "disk%u%s: member %u, events %llu, front %s, back %s %s", i, w->bodies[i].away ? " (away)" : "", f.index,
-			(unsigned long long)f.events, f.front_good ? "good" : "damaged", f.back_good ? "good" : "damaged",
-			rc ? why.text : "");
+		say(w, "disk%u%s: member %u, events %llu, front %s, back %s %s", i, w->bodies[i].away ? " (away)" : "",
+			f.index, (unsigned long long)f.events, f.front_good ? "good" : "damaged",
+			f.back_good ? "good" : "damaged", rc ? why.text : "");
 	}
 }
 
@@ -657,7 +666,8 @@ static int recover(struct world *w, bool may_cut)
 		if (rc != 0 && !is_cut)
 			say_labels(w);
 		if (rc != 0 && !is_cut)
-			return w->errors_allowed ? rc : world_fail(w, "it does not open: %s: %s", error_name(rc), why.text);
+			return w->errors_allowed ? rc
+						 : world_fail(w, "it does not open: %s: %s", error_name(rc), why.text);
 		if (!is_cut)
 			break;
 		w->result->cuts++;
@@ -687,7 +697,7 @@ static int recovered_compare(struct world *w, const char *when)
 	return rc;
 }
 
-/* --- plans --------------------------------------------------------------------------------------------------------------------- */
+/* --- plans -------------------------------------------------------------------------------------------------------- */
 
 /* Takes members away that the array survives losing. */
 static void lose_some(struct world *w)
@@ -908,7 +918,7 @@ static int last_look(struct world *w)
 	return rc;
 }
 
-/* --- a whole run ------------------------------------------------------------------------------------------------------------------ */
+/* --- a whole run -------------------------------------------------------------------------------------------------- */
 
 static int first_open(struct world *w)
 {
@@ -923,8 +933,12 @@ static int first_open(struct world *w)
 		disks[i] = w->bodies[i].disk;
 	if (w->o->log_disk)
 		log = w->bodies[w->o->disks].disk;
-	struct array_create_options c = {.name = "world", .layout = w->o->layout, .chunk_bytes = w->o->chunk_bytes,
-		.rotation = w->o->rotation, .hole = w->o->hole, .log = log};
+	struct array_create_options c = {.name = "world",
+		.layout = w->o->layout,
+		.chunk_bytes = w->o->chunk_bytes,
+		.rotation = w->o->rotation,
+		.hole = w->o->hole,
+		.log = log};
 	rc = array_create(&c, disks, w->o->disks, &why);
 	if (rc != 0)
 		return world_fail(w, "it cannot be made: %s: %s", error_name(rc), why.text);
@@ -1015,19 +1029,19 @@ int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
 	oracle_result_add(&note->sum, &note->result);
 	note->error = err;
 	if (rc != 0) {
-		fprintf(stderr, "FAILED: array-oracle %s\n  %s: %s\n", oracle_options_text(o, text), error_name(rc), err.text);
+		fprintf(stderr, "FAILED: array-oracle %s\n  %s: %s\n", oracle_options_text(o, text), error_name(rc),
+			err.text);
 		fflush(stderr);
 	}
 	return rc;
 }
 
-/* --- in a child process -------------------------------------------------------------------------------------------------------------- */
+/* --- in a child process ------------------------------------------------------------------------------------------- */
 
 int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max,
 	struct oracle_note *ret_note, struct error *err)
 {
-	struct oracle_note *note =
-		mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct oracle_note *note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (note == MAP_FAILED)
 		return error_set(err, ERR_MEMORY, "no memory to share with a child");
 	fflush(NULL);

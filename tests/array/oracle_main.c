@@ -24,18 +24,41 @@ struct request {
 };
 
 enum choice {
-	O_SEED, O_SEEDS, O_LAYOUT, O_PLAN, O_SECONDS, O_EACH, O_LOUD, O_GO_ON, O_DISKS, O_CHUNK, O_HOLE, O_ROTATION,
-	O_LOG_DISK, O_NOISE, O_STREAM, O_THREADS, O_STEPS, O_GENERATIONS, O_BUFFER, O_SECTOR, O_CUT, O_FAULT, O_PLANT, OPTIONS
+	O_SEED,
+	O_SEEDS,
+	O_LAYOUT,
+	O_PLAN,
+	O_SECONDS,
+	O_EACH,
+	O_LOUD,
+	O_GO_ON,
+	O_DISKS,
+	O_CHUNK,
+	O_HOLE,
+	O_ROTATION,
+	O_LOG_DISK,
+	O_NOISE,
+	O_STREAM,
+	O_THREADS,
+	O_STEPS,
+	O_GENERATIONS,
+	O_BUFFER,
+	O_SECTOR,
+	O_CUT,
+	O_FAULT,
+	O_PLANT,
+	OPTIONS
 };
 static const struct choice_name {
 	const char *name;
 	bool has_value;
-} names[OPTIONS] = {{"seed", true}, {"seeds", true}, {"layout", true}, {"plan", true}, {"seconds", true}, {"each", false},
-	{"loud", false}, {"go-on", false}, {"disks", true}, {"chunk", true}, {"hole", true}, {"rotation", true},
-	{"log-disk", true}, {"noise", true}, {"stream", true}, {"threads", true}, {"steps", true}, {"generations", true},
-	{"buffer", true}, {"sector", true}, {"cut", true}, {"fault", true}, {"plant", true}};
+} names[OPTIONS] = {{"seed", true}, {"seeds", true}, {"layout", true}, {"plan", true}, {"seconds", true},
+	{"each", false}, {"loud", false}, {"go-on", false}, {"disks", true}, {"chunk", true}, {"hole", true},
+	{"rotation", true}, {"log-disk", true}, {"noise", true}, {"stream", true}, {"threads", true}, {"steps", true},
+	{"generations", true}, {"buffer", true}, {"sector", true}, {"cut", true}, {"fault", true}, {"plant", true}};
 
-static int word_find(const char *what, const char *text, const char *const *words, unsigned count, int *ret, struct error *err)
+static int word_find(
+	const char *what, const char *text, const char *const *words, unsigned count, int *ret, struct error *err)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (strcmp(words[i], text) == 0) {
@@ -98,19 +121,45 @@ static int take(struct request *q, enum choice which, const char *value, struct 
 	if (rc != 0)
 		return rc;
 	switch (which) {
-	case O_SEED: q->first = q->last = n; break;
-	case O_SECONDS: q->seconds = n; break;
-	case O_DISKS: o->disks = (unsigned)n; break;
-	case O_CHUNK: o->chunk_bytes = n; break;
-	case O_LOG_DISK: o->log_disk = n != 0; break;
-	case O_NOISE: o->noise = n != 0; break;
-	case O_STREAM: o->stream = n != 0; break;
-	case O_THREADS: o->threads = (unsigned)n; break;
-	case O_STEPS: o->steps = (unsigned)n; break;
-	case O_GENERATIONS: o->generations = (unsigned)n; break;
-	case O_BUFFER: o->buffer_bytes = n; break;
-	case O_SECTOR: o->sector_bytes = (unsigned)n; break;
-	default: o->cut = n; break;
+	case O_SEED:
+		q->first = q->last = n;
+		break;
+	case O_SECONDS:
+		q->seconds = n;
+		break;
+	case O_DISKS:
+		o->disks = (unsigned)n;
+		break;
+	case O_CHUNK:
+		o->chunk_bytes = n;
+		break;
+	case O_LOG_DISK:
+		o->log_disk = n != 0;
+		break;
+	case O_NOISE:
+		o->noise = n != 0;
+		break;
+	case O_STREAM:
+		o->stream = n != 0;
+		break;
+	case O_THREADS:
+		o->threads = (unsigned)n;
+		break;
+	case O_STEPS:
+		o->steps = (unsigned)n;
+		break;
+	case O_GENERATIONS:
+		o->generations = (unsigned)n;
+		break;
+	case O_BUFFER:
+		o->buffer_bytes = n;
+		break;
+	case O_SECTOR:
+		o->sector_bytes = (unsigned)n;
+		break;
+	default:
+		o->cut = n;
+		break;
 	}
 	return 0;
 }
@@ -195,15 +244,17 @@ static int run_all(struct request *q)
 		if (q->seconds && os_real_now_ns() - began_ns > q->seconds * 1000000000u)
 			break;
 	}
-	printf("seeds %llu..%llu: %llu runs, %llu power cuts, %llu disk operations, %llu writes, %llu reads, %llu flushes, "
+	printf("seeds %llu..%llu: %llu runs, %llu power cuts, %llu disk operations, %llu writes, %llu reads, %llu "
+	       "flushes, "
 	       "%llu sectors compared, %llu lost within the rules, %llu records replayed, %llu rows made to agree, "
 	       "%llu rebuilds, %.1f s: %llu seeds failed\n",
 		(unsigned long long)q->first, (unsigned long long)min_of(q->seed, q->last), (unsigned long long)runs,
 		(unsigned long long)sum.cuts, (unsigned long long)sum.operations, (unsigned long long)sum.writes,
-		(unsigned long long)sum.reads, (unsigned long long)sum.flushes, (unsigned long long)sum.sectors_compared,
-		(unsigned long long)sum.lost_sectors, (unsigned long long)sum.replayed_records,
-		(unsigned long long)sum.resynced_rows, (unsigned long long)sum.rebuilds,
-		(double)(os_real_now_ns() - began_ns) / 1e9, (unsigned long long)failures);
+		(unsigned long long)sum.reads, (unsigned long long)sum.flushes,
+		(unsigned long long)sum.sectors_compared, (unsigned long long)sum.lost_sectors,
+		(unsigned long long)sum.replayed_records, (unsigned long long)sum.resynced_rows,
+		(unsigned long long)sum.rebuilds, (double)(os_real_now_ns() - began_ns) / 1e9,
+		(unsigned long long)failures);
 	return failures ? 1 : 0;
 }
 
@@ -214,10 +265,12 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	int c;
 	for (unsigned i = 0; i < OPTIONS; i++)
-		longs[i] = (struct option){names[i].name, names[i].has_value ? required_argument : no_argument, NULL, 256 + (int)i};
+		longs[i] = (struct option){
+			names[i].name, names[i].has_value ? required_argument : no_argument, NULL, 256 + (int)i};
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (c < 256 || take(&q, (enum choice)(c - 256), optarg, &err) != 0) {
-			fprintf(stderr, "array-oracle: %s\n", err.code ? err.text : "see the head of tests/array/oracle_main.c");
+			fprintf(stderr, "array-oracle: %s\n",
+				err.code ? err.text : "see the head of tests/array/oracle_main.c");
 			return 2;
 		}
 	}

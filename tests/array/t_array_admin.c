@@ -60,8 +60,7 @@ static void disks_down(struct admin *w)
 
 static int make(struct admin *w, bool force, struct error *err)
 {
-	struct array_create_options o = {
-		.name = "admin", .layout = w->layout, .chunk_bytes = 16384, .force = force};
+	struct array_create_options o = {.name = "admin", .layout = w->layout, .chunk_bytes = 16384, .force = force};
 
 	return array_create(&o, w->open, w->disks, err);
 }
@@ -142,8 +141,9 @@ static int look_mixed(struct admin *w)
 		if (memcmp(w->seen + at, w->right + at, w->sector_bytes) &&
 			(memcmp(w->seen + at, w->right + DATA_BYTES + at, w->sector_bytes) ||
 				(at + 16384) % 20480 >= 4096))
-			rc = error_set(&w->err, ERR_CORRUPT, "%s, cut at %llu: the bytes at %llu are neither old nor new",
-				w->layout, (unsigned long long)w->cut, (unsigned long long)at);
+			rc = error_set(&w->err, ERR_CORRUPT,
+				"%s, cut at %llu: the bytes at %llu are neither old nor new", w->layout,
+				(unsigned long long)w->cut, (unsigned long long)at);
 	if (!rc)
 		rc = array_check(w->array, false, &check, NULL, NULL, &w->err);
 	if (!rc && (check.mismatched_rows || check.unreadable_chunks))
@@ -244,7 +244,8 @@ static int world(void *arg)
 	return rc;
 }
 
-static void at_every_operation(const char *what, const char *layout, unsigned disks, int (*act)(struct admin *w), bool made)
+static void at_every_operation(
+	const char *what, const char *layout, unsigned disks, int (*act)(struct admin *w), bool made)
 {
 	for (uint64_t sector = 512; sector <= 4096; sector *= 8) {
 		struct admin *w = calloc(1, sizeof *w);

@@ -492,8 +492,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rot), cmocka_unit_test(test_mishaps),
 		cmocka_unit_test(test_beyond), cmocka_unit_test(test_replace), cmocka_unit_test(test_lost_place),
-		cmocka_unit_test(test_lost_under_a_write),
-		cmocka_unit_test(test_attach_detach), cmocka_unit_test(test_slow_copy)};
+		cmocka_unit_test(test_lost_under_a_write), cmocka_unit_test(test_attach_detach),
+		cmocka_unit_test(test_slow_copy)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void a_bad_sector_is_not_noticed(void **state)
 	every_operation_fails(CRASH_MEDIA);
 }
 
-/* --- rot ------------------------------------------------------------------------------------------------------------ */
+/* --- rot ---------------------------------------------------------------------------------------------------------- */
 
 #define ROT_BYTES (256u << 10)
 #define ROT_DISKS 6
@@ -107,8 +107,8 @@ struct rotten {
 static int rot_fail(struct rotten *r, const char *what, unsigned member, uint64_t at)
 {
 	char text[200];
-	snprintf(text, sizeof text, "%s of %u disks, a bit of member %u at byte %llu flipped: %s", r->rot->layout, r->rot->disks,
-		member, (unsigned long long)at, what);
+	snprintf(text, sizeof text, "%s of %u disks, a bit of member %u at byte %llu flipped: %s", r->rot->layout,
+		r->rot->disks, member, (unsigned long long)at, what);
 	return error_set(&r->err, ERR_CORRUPT, "%s", text);
 }
 
@@ -165,7 +165,8 @@ static int rot_once(struct rotten *r, unsigned member, uint64_t at)
 		return rc;
 	if (check.mismatched_rows != 1 || check.first_count != 1)
 		return rot_fail(r, "check does not find one row", member, at);
-	if (r->rot->tells && (check.first[0].member != (int)member || r->status.members[member].disk != r->disks[member]))
+	if (r->rot->tells &&
+		(check.first[0].member != (int)member || r->status.members[member].disk != r->disks[member]))
 		return rot_fail(r, "check names another member", member, at);
 	if (!r->rot->tells && check.first[0].member != -1)
 		return rot_fail(r, "check names a member, and cannot know", member, at);
@@ -246,15 +247,16 @@ static void rot(const struct rot *what)
 
 static void repair_mends_the_member_that_is_wrong(void **state)
 {
-	static const struct rot kinds[] = {{"raid6", 4, true}, {"raid6", 6, true}, {"mirror", 3, true}, {"raid10-near3", 3, true}};
+	static const struct rot kinds[] = {
+		{"raid6", 4, true}, {"raid6", 6, true}, {"mirror", 3, true}, {"raid10-near3", 3, true}};
 	for (size_t i = 0; i < array_count(kinds); i++)
 		rot(&kinds[i]);
 }
 
 static void where_nobody_can_tell_it_is_said(void **state)
 {
-	static const struct rot kinds[] = {{"raid4", 3, false}, {"raid5", 3, false}, {"raid5", 5, false}, {"mirror", 2, false},
-		{"raid10", 4, false}};
+	static const struct rot kinds[] = {{"raid4", 3, false}, {"raid5", 3, false}, {"raid5", 5, false},
+		{"mirror", 2, false}, {"raid10", 4, false}};
 	for (size_t i = 0; i < array_count(kinds); i++)
 		rot(&kinds[i]);
 }

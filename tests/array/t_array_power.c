@@ -36,10 +36,10 @@ static void show(const char *what, const struct oracle_note *n)
 {
 	printf("%s: %llu runs, %llu power cuts, %llu operations, %llu sectors compared, %llu lost within the rules, "
 	       "%llu records replayed, %llu rows made to agree, %llu rebuilds\n",
-		what, (unsigned long long)n->runs, (unsigned long long)n->sum.cuts, (unsigned long long)n->sum.operations,
-		(unsigned long long)n->sum.sectors_compared, (unsigned long long)n->sum.lost_sectors,
-		(unsigned long long)n->sum.replayed_records, (unsigned long long)n->sum.resynced_rows,
-		(unsigned long long)n->sum.rebuilds);
+		what, (unsigned long long)n->runs, (unsigned long long)n->sum.cuts,
+		(unsigned long long)n->sum.operations, (unsigned long long)n->sum.sectors_compared,
+		(unsigned long long)n->sum.lost_sectors, (unsigned long long)n->sum.replayed_records,
+		(unsigned long long)n->sum.resynced_rows, (unsigned long long)n->sum.rebuilds);
 }
 
 static void guarded(const char *what, int (*body)(void *arg, struct oracle_note *note), void *arg)
@@ -140,7 +140,7 @@ static void every_operation_in_turn_loses_power_and_members(void **state)
 	guarded("a cut at each operation, members go with it", each_run, &plan);
 }
 
-/* --- the oracle itself --------------------------------------------------------------------------------------------- */
+/* --- the oracle itself -------------------------------------------------------------------------------------------- */
 
 static int same_twice(void *arg, struct oracle_note *note)
 {
@@ -151,8 +151,9 @@ static int same_twice(void *arg, struct oracle_note *note)
 	uint64_t hash = note->result.trace_hash;
 	if (oracle_run_noted(&o, note) != 0)
 		return ERR_CORRUPT;
-	return hash == note->result.trace_hash ? 0
-					       : error_set(&note->error, ERR_CORRUPT, "seed 3 ran differently the second time");
+	return hash == note->result.trace_hash
+		       ? 0
+		       : error_set(&note->error, ERR_CORRUPT, "seed 3 ran differently the second time");
 }
 
 static void a_seed_replays(void **state)
@@ -189,10 +190,14 @@ static int planted_run(void *arg, struct oracle_note *note)
 static void what_is_planted_is_found(void **state)
 {
 	static struct planted cases[] = {
-		{ORACLE_LYING_FLUSH, "single", ORACLE_POWER, 0}, {ORACLE_LYING_FLUSH, "stripe", ORACLE_POWER, 0},
-		{ORACLE_LYING_FLUSH, "mirror", ORACLE_POWER, 0}, {ORACLE_LYING_FLUSH, "raid5", ORACLE_POWER, 0},
-		{ORACLE_ONE_LYING_FLUSH, "mirror", ORACLE_LOSE, 0}, {ORACLE_ONE_LYING_FLUSH, "raid6", ORACLE_LOSE, 0},
-		{ORACLE_ONE_LYING_FLUSH, "raid5", ORACLE_POWER, 0}, {ORACLE_NO_LOG, "raid5", ORACLE_LOSE, 0},
+		{ORACLE_LYING_FLUSH, "single", ORACLE_POWER, 0},
+		{ORACLE_LYING_FLUSH, "stripe", ORACLE_POWER, 0},
+		{ORACLE_LYING_FLUSH, "mirror", ORACLE_POWER, 0},
+		{ORACLE_LYING_FLUSH, "raid5", ORACLE_POWER, 0},
+		{ORACLE_ONE_LYING_FLUSH, "mirror", ORACLE_LOSE, 0},
+		{ORACLE_ONE_LYING_FLUSH, "raid6", ORACLE_LOSE, 0},
+		{ORACLE_ONE_LYING_FLUSH, "raid5", ORACLE_POWER, 0},
+		{ORACLE_NO_LOG, "raid5", ORACLE_LOSE, 0},
 		{ORACLE_NO_LOG, "raid6", ORACLE_LOSE, 0},
 	};
 	for (size_t i = 0; i < array_count(cases); i++) {
@@ -200,11 +205,14 @@ static void what_is_planted_is_found(void **state)
 		struct error err = ERROR_INIT;
 		/* Whatever the disks say, the array must not crash. */
 		if (oracle_guard(planted_run, &cases[i], 120, &note, &err) != 0)
-			fail_msg("planted '%s' in %s: %s", oracle_planted_names[cases[i].what], cases[i].layout, err.text);
-		printf("%s, %s, plan %s: %llu of %llu seeds notice\n", oracle_planted_names[cases[i].what], cases[i].layout,
-			oracle_plan_names[cases[i].plan], (unsigned long long)note.sum.cuts, (unsigned long long)note.runs);
+			fail_msg("planted '%s' in %s: %s", oracle_planted_names[cases[i].what], cases[i].layout,
+				err.text);
+		printf("%s, %s, plan %s: %llu of %llu seeds notice\n", oracle_planted_names[cases[i].what],
+			cases[i].layout, oracle_plan_names[cases[i].plan], (unsigned long long)note.sum.cuts,
+			(unsigned long long)note.runs);
 		if (note.sum.cuts == 0)
-			fail_msg("planted '%s' in %s is not found", oracle_planted_names[cases[i].what], cases[i].layout);
+			fail_msg("planted '%s' in %s is not found", oracle_planted_names[cases[i].what],
+				cases[i].layout);
 	}
 }
 

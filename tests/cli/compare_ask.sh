@@ -14,7 +14,8 @@ fresh() {
 # answer TEXT: what is typed into the terminal
 answer() {
   printf '%s\n' "$1" >typed
-  script -q -e -c "$SPINDLE compare --destroy all-named --size 16MiB --layouts stripe --tests write --out run d1 d2 d3" screen <typed >shown 2>&1
+  typed="compare --destroy all-named --size 16MiB --layouts stripe --tests write --out run d1 d2 d3"
+  script -q -e -c "$SPINDLE $typed" screen <typed >shown 2>&1
   status=$?
 }
 fresh

@@ -23,7 +23,8 @@ for verb in create status read write check replace attach detach destroy; do
   check spindle-array.1.scd array $verb
 done
 
-for verb in create destroy rename list get set inherit snapshot rollback clone status iostat history scrub import export hold volume check dump; do
+for verb in create destroy rename list get set inherit snapshot rollback clone status iostat history scrub import \
+  export hold volume check dump; do
   check spindle-pool.1.scd $verb
 done
 

@@ -25,7 +25,7 @@ static inline unsigned seed_count(unsigned usual)
 
 /* The layout of that name over disks of `rows` chunks each. */
 static inline int layout_small(struct layout *l, const char *name, unsigned disks, uint64_t rows,
-			       enum layout_rotation rotation, struct error *err)
+	enum layout_rotation rotation, struct error *err)
 {
 	uint64_t disk_bytes[LAYOUT_DISKS_MAX];
 

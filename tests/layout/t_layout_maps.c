@@ -35,7 +35,7 @@ static const struct golden row_goldens[] = {
 	{"raid5", 4, 4, LAYOUT_RIGHT_SYMMETRIC, "P 0 1 2  5 P 3 4  7 8 P 6  9 10 11 P"},
 	{"raid5", 4, 4, LAYOUT_RIGHT_ASYMMETRIC, "P 0 1 2  3 P 4 5  6 7 P 8  9 10 11 P"},
 	{"raid5", 5, 6, LAYOUT_LEFT_SYMMETRIC,
-	 "0 1 2 3 P  5 6 7 P 4  10 11 P 8 9  15 P 12 13 14  P 16 17 18 19  20 21 22 23 P"},
+		"0 1 2 3 P  5 6 7 P 4  10 11 P 8 9  15 P 12 13 14  P 16 17 18 19  20 21 22 23 P"},
 	{"raid5", 5, 5, LAYOUT_LEFT_ASYMMETRIC, "0 1 2 3 P  4 5 6 P 7  8 9 P 10 11  12 P 13 14 15  P 16 17 18 19"},
 	{"raid5", 5, 5, LAYOUT_RIGHT_SYMMETRIC, "P 0 1 2 3  7 P 4 5 6  10 11 P 8 9  13 14 15 P 12  16 17 18 19 P"},
 	{"raid5", 5, 5, LAYOUT_RIGHT_ASYMMETRIC, "P 0 1 2 3  4 P 5 6 7  8 9 P 10 11  12 13 14 P 15  16 17 18 19 P"},
@@ -67,8 +67,8 @@ static void table_of_chunks(const struct layout *l, struct table *t)
 			struct layout_place p;
 
 			layout_place(l, chunk, copy, &p);
-			snprintf(t->cell[p.offset_bytes / CHUNK * l->disks + p.disk], CELL_BYTES, "%u",
-				 (unsigned)chunk);
+			snprintf(
+				t->cell[p.offset_bytes / CHUNK * l->disks + p.disk], CELL_BYTES, "%u", (unsigned)chunk);
 		}
 }
 
@@ -107,7 +107,7 @@ static void golden_check(const struct golden *g)
 	for (char *cell = strtok(text, " "); cell; cell = strtok(NULL, " "), at++)
 		if (strcmp(cell, t.cell[at]))
 			fail_msg("%s over %u, rotation %u: row %u disk %u holds %s, the documentation says %s", g->name,
-				 g->disks, g->rotation, at / g->disks, at % g->disks, t.cell[at], cell);
+				g->disks, g->rotation, at / g->disks, at % g->disks, t.cell[at], cell);
 	assert_int_equal(at, g->disks * g->rows);
 }
 
@@ -171,7 +171,7 @@ static bool rows_are_placed(const struct layout *l, row_function *row_of, struct
 			if (row.disk[i] / l->width != row.group || !census_add(c, l, row.disk[i], row.offset_bytes))
 				return false;
 			if (layout_row_at(l, row.disk[i], row.offset_bytes + r % l->chunk_bytes, &column) != r ||
-			    column != i)
+				column != i)
 				return false;
 		}
 	}
@@ -205,12 +205,12 @@ static void every_place_is_used_once(void **state)
 					struct layout l;
 
 					if (layout_small(&l, all_names[i], disks, rows, rotation, NULL) ||
-					    l.kind == LAYOUT_CONCAT)
+						l.kind == LAYOUT_CONCAT)
 						continue;
 					geometries++;
 					if (!is_bijective(&l, layout_place, layout_row))
 						fail_msg("%s over %u disks of %u rows, rotation %u", all_names[i],
-							 disks, rows, rotation);
+							disks, rows, rotation);
 				}
 	assert_true(geometries > 8000);
 }
@@ -231,7 +231,7 @@ static void large_layouts_use_every_place_once(void **state)
 		uint64_t chunk = (uint64_t)LAYOUT_CHUNK_MIN << random_below(&r, 13);
 		unsigned disks = 1 + (unsigned)random_below(&r, LAYOUT_DISKS_MAX);
 		snprintf(name, sizeof name, forms[random_below(&r, array_count(forms))],
-			 1 + (unsigned)random_below(&r, random_below(&r, 2) ? 8 : 64));
+			1 + (unsigned)random_below(&r, random_below(&r, 2) ? 8 : 64));
 		for (unsigned i = 0; i < disks; i++)
 			disk_bytes[i] = chunk * (1 + random_below(&r, 60)) + random_below(&r, chunk) + 40 * chunk;
 		if (layout_init(&l, name, disks, disk_bytes, chunk, (enum layout_rotation)random_below(&r, 4), NULL))

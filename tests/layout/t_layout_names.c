@@ -125,8 +125,9 @@ static void a_canonical_name_gives_the_same_layout(void **state)
 			memset(&again, 0, sizeof again);
 			if (layout_small(&l, all_names[i], disks, 12, LAYOUT_RIGHT_SYMMETRIC, NULL))
 				continue;
-			assert_int_equal(layout_small(&again, layout_name(&l, text), disks, 12, LAYOUT_RIGHT_SYMMETRIC,
-						      NULL), 0);
+			assert_int_equal(
+				layout_small(&again, layout_name(&l, text), disks, 12, LAYOUT_RIGHT_SYMMETRIC, NULL),
+				0);
 			assert_memory_equal(&l, &again, sizeof l);
 		}
 }
@@ -154,9 +155,8 @@ static void sizes_add_up(void **state)
 		double disks_worth; /* capacity in disks */
 	} cases[] = {{"single", 1, 1}, {"concat", 24, 24}, {"stripe", 24, 24}, {"mirror", 3, 1}, {"mirrorx23", 46, 23},
 		{"raid10", 8, 4}, {"raid10", 5, 2.5}, {"raid10-far", 5, 2.5}, {"raid10-offset3", 8, 8.0 / 3},
-		{"raid01", 8, 4},
-		{"raid4", 8, 7}, {"raid5", 8, 7}, {"raid5x9", 45, 36}, {"raid50", 8, 6}, {"raid6", 8, 6},
-		{"raid60", 8, 4}};
+		{"raid01", 8, 4}, {"raid4", 8, 7}, {"raid5", 8, 7}, {"raid5x9", 45, 36}, {"raid50", 8, 6},
+		{"raid6", 8, 6}, {"raid60", 8, 4}};
 	uint64_t disk_bytes[LAYOUT_DISKS_MAX];
 	double one = 1.2e12;
 
@@ -166,14 +166,14 @@ static void sizes_add_up(void **state)
 		struct layout l;
 		double extra = 0;
 
-		assert_int_equal(layout_init(&l, cases[i].name, cases[i].disks, disk_bytes, LAYOUT_CHUNK_DEFAULT, 0,
-					     NULL), 0);
+		assert_int_equal(
+			layout_init(&l, cases[i].name, cases[i].disks, disk_bytes, LAYOUT_CHUNK_DEFAULT, 0, NULL), 0);
 		for (unsigned d = 0; l.kind == LAYOUT_CONCAT && d < l.disks; d++)
 			extra += d % 3 * 1e6;
 		double expected = cases[i].disks_worth * one + extra, got = (double)layout_capacity_bytes(&l);
 		if (got > expected || got < expected - cases[i].disks * 3.0 * LAYOUT_CHUNK_DEFAULT)
-			fail_msg("%s over %u: %.0f bytes, expected just under %.0f", cases[i].name, cases[i].disks,
-				 got, expected);
+			fail_msg("%s over %u: %.0f bytes, expected just under %.0f", cases[i].name, cases[i].disks, got,
+				expected);
 	}
 	struct layout l;
 	char text[SIZE_TEXT_BYTES];
@@ -188,8 +188,8 @@ static void sizes_that_do_not_fit_are_refused(void **state)
 	struct error err = ERROR_INIT;
 
 	assert_int_equal(layout_init(&l, "raid5", 4, sizes, LAYOUT_CHUNK_DEFAULT, 0, &err), ERR_TOO_SMALL);
-	assert_string_equal(err.text,
-			"disk 2 offers 65536 bytes; raid5 with chunks of 128 KiB needs at least 131072 on each disk");
+	assert_string_equal(
+		err.text, "disk 2 offers 65536 bytes; raid5 with chunks of 128 KiB needs at least 131072 on each disk");
 	sizes[2] = 131072;
 	assert_int_equal(layout_init(&l, "raid5", 4, sizes, LAYOUT_CHUNK_DEFAULT, 0, NULL), 0);
 	assert_int_equal(layout_capacity_bytes(&l), 3 * 131072);
@@ -264,7 +264,7 @@ static void survival_is_exact(void **state)
 					bool survives = survives_by_hand(&l, failed);
 					if (layout_survives(&l, failed) != survives)
 						fail_msg("%s over %u, %u rows, failed set %x", all_names[i], disks,
-							 rows, set);
+							rows, set);
 					if (!survives)
 						least_lost = min_of(least_lost, (unsigned)__builtin_popcount(set));
 				}
@@ -274,8 +274,8 @@ static void survival_is_exact(void **state)
 
 /* --- model ------------------------------------------------------------------------------------------------------ */
 
-static void model_is(const char *name, unsigned disks, double seq_read, double seq_write, double random_read,
-		     double small)
+static void model_is(
+	const char *name, unsigned disks, double seq_read, double seq_write, double random_read, double small)
 {
 	struct layout l;
 	struct layout_model m;
@@ -283,9 +283,9 @@ static void model_is(const char *name, unsigned disks, double seq_read, double s
 	assert_int_equal(layout_small(&l, name, disks, 128, 0, NULL), 0);
 	layout_model(&l, &m);
 	if (fabs(m.seq_read - seq_read) > 1e-9 || fabs(m.seq_write - seq_write) > 1e-9 ||
-	    fabs(m.random_read - random_read) > 1e-9 || fabs(m.random_write_small - small) > 1e-9)
+		fabs(m.random_read - random_read) > 1e-9 || fabs(m.random_write_small - small) > 1e-9)
 		fail_msg("%s over %u: %g %g %g %g", name, disks, m.seq_read, m.seq_write, m.random_read,
-			 m.random_write_small);
+			m.random_write_small);
 }
 
 static void the_model_is_first_order(void **state)
@@ -302,11 +302,11 @@ static void the_model_is_first_order(void **state)
 	model_is("raid10-near3", 9, 9, 3, 9, 3);
 	model_is("raid01", 8, 8, 4, 8, 4);
 	model_is("raid4", 8, 7, 7, 7, 0.5);
-	model_is("raid5", 8, 7, 7, 8, 2);        /* n / 4 */
+	model_is("raid5", 8, 7, 7, 8, 2); /* n / 4 */
 	model_is("raid5", 4, 3, 3, 4, 1);
-	model_is("raid5", 3, 2, 2, 3, 1);        /* one read and two writes: the other column is cheaper to read */
-	model_is("raid6", 8, 6, 6, 8, 8.0 / 6);  /* n / 6 */
-	model_is("raid6", 5, 3, 3, 5, 1);        /* two reads and three writes */
+	model_is("raid5", 3, 2, 2, 3, 1);       /* one read and two writes: the other column is cheaper to read */
+	model_is("raid6", 8, 6, 6, 8, 8.0 / 6); /* n / 6 */
+	model_is("raid6", 5, 3, 3, 5, 1);       /* two reads and three writes */
 	model_is("raid6", 4, 2, 2, 4, 1);
 	model_is("raid50", 8, 6, 6, 8, 2);
 	model_is("raid5x9", 45, 36, 36, 45, 45 / 4.0);
@@ -431,8 +431,8 @@ static void labels_are_not_trusted(void **state)
 		random_seed(&r, seed);
 		memset(&l, 0, sizeof l);
 		if (layout_small(&l, all_names[random_below(&r, array_count(all_names))],
-				 1 + (unsigned)random_below(&r, 20),
-				 1 + random_below(&r, 100), (enum layout_rotation)random_below(&r, 4), NULL))
+			    1 + (unsigned)random_below(&r, 20), 1 + random_below(&r, 100),
+			    (enum layout_rotation)random_below(&r, 4), NULL))
 			continue;
 		for (uint64_t spoils = random_below(&r, 4); spoils; spoils--)
 			layout_spoil(&l, &r);

@@ -96,7 +96,7 @@ static bool plan_run(struct world *w, const struct layout_write_plan *plan)
 	if (plan->way == LAYOUT_WRITE_MODIFY)
 		plan_modify(w, plan, buffer);
 	if (plan->way == LAYOUT_WRITE_RECOVER &&
-	    parity_recover(w->data, w->parity, ROW_BYTES, columns, w->failed, NULL))
+		parity_recover(w->data, w->parity, ROW_BYTES, columns, w->failed, NULL))
 		return false;
 	if (plan->way != LAYOUT_WRITE_MODIFY) {
 		for (unsigned c = 0; c < w->data; c++)
@@ -180,10 +180,10 @@ static void world_check(struct world *w, struct random *r)
 	if (good)
 		return;
 	print_error("data %u parity %u way %d reads %u (fewest %u) writes %u %s\n", w->data, w->parity, plan.way,
-		    plan.reads, fewest_reads(w), plan.writes, err.text);
+		plan.reads, fewest_reads(w), plan.writes, err.text);
 	for (unsigned c = 0; c < w->data + w->parity; c++)
 		print_error("column %u:%s%s%s%s%s\n", c, w->touched[c] ? " touched" : "", w->whole[c] ? " whole" : "",
-			    w->failed[c] ? " missing" : "", plan.read[c] ? " read" : "", plan.write[c] ? " write" : "");
+			w->failed[c] ? " missing" : "", plan.read[c] ? " read" : "", plan.write[c] ? " write" : "");
 	fail();
 }
 
@@ -251,8 +251,8 @@ static void sampled_wide_plans_leave_the_row_right(void **state)
 	}
 }
 
-static void plan_is(unsigned data, unsigned parity, const char *columns, enum layout_write_way way, unsigned reads,
-		    unsigned writes)
+static void plan_is(
+	unsigned data, unsigned parity, const char *columns, enum layout_write_way way, unsigned reads, unsigned writes)
 {
 	bool touched[LAYOUT_WIDTH_MAX] = {false}, whole[LAYOUT_WIDTH_MAX] = {false}, failed[LAYOUT_WIDTH_MAX] = {false};
 	struct layout_write_plan plan;
@@ -270,17 +270,17 @@ static void plan_is(unsigned data, unsigned parity, const char *columns, enum la
 
 static void known_writes_cost_what_the_papers_say(void **state)
 {
-	plan_is(7, 1, "W.......", LAYOUT_WRITE_MODIFY, 2, 2);      /* RAID 5: 2 + 2 */
+	plan_is(7, 1, "W.......", LAYOUT_WRITE_MODIFY, 2, 2); /* RAID 5: 2 + 2 */
 	plan_is(7, 1, "h.......", LAYOUT_WRITE_MODIFY, 2, 2);
-	plan_is(6, 2, "..W.....", LAYOUT_WRITE_MODIFY, 3, 3);      /* RAID 6: 3 + 3 */
+	plan_is(6, 2, "..W.....", LAYOUT_WRITE_MODIFY, 3, 3); /* RAID 6: 3 + 3 */
 	plan_is(7, 1, "WWWWWWW.", LAYOUT_WRITE_FULL, 0, 8);
 	plan_is(6, 2, "WWWWWW..", LAYOUT_WRITE_FULL, 0, 8);
 	plan_is(7, 1, "WWWWWW..", LAYOUT_WRITE_RECONSTRUCT, 1, 7);
-	plan_is(7, 1, "WWW.....", LAYOUT_WRITE_MODIFY, 4, 4);      /* a tie */
+	plan_is(7, 1, "WWW.....", LAYOUT_WRITE_MODIFY, 4, 4); /* a tie */
 	plan_is(7, 1, "WWWW....", LAYOUT_WRITE_RECONSTRUCT, 3, 5);
 	plan_is(7, 1, "WWWWWWh.", LAYOUT_WRITE_RECONSTRUCT, 1, 8);
-	plan_is(2, 1, "W..", LAYOUT_WRITE_RECONSTRUCT, 1, 2);      /* three disks: read the other one */
-	plan_is(7, 1, "W......x", LAYOUT_WRITE_MODIFY, 0, 1);      /* no parity left: data only */
+	plan_is(2, 1, "W..", LAYOUT_WRITE_RECONSTRUCT, 1, 2); /* three disks: read the other one */
+	plan_is(7, 1, "W......x", LAYOUT_WRITE_MODIFY, 0, 1); /* no parity left: data only */
 	plan_is(7, 1, "h......x", LAYOUT_WRITE_MODIFY, 0, 1);
 	plan_is(6, 2, "W.....xx", LAYOUT_WRITE_MODIFY, 0, 1);
 	plan_is(6, 2, "W.....x.", LAYOUT_WRITE_MODIFY, 2, 2);

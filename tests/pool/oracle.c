@@ -33,12 +33,20 @@ static const struct shape {
 	const char *name;
 	unsigned groups, kind_disks, parity, width; /* parity 9: a mirror */
 } shapes[] = {
-	{"disk", 1, 1, 0, 0},	      {"stripe3", 3, 1, 0, 0},	 {"mirror2", 1, 2, 9, 0},   {"mirror3", 1, 3, 9, 0},
-	{"mirror2x2", 2, 2, 9, 0},    {"parity1-3", 1, 3, 1, 0}, {"parity1-5", 1, 5, 1, 0}, {"parity2-5", 1, 5, 2, 0},
-	{"parity3-6", 1, 6, 3, 0},    {"parity1-3x2", 2, 3, 1, 0}, {"parity1:3-5", 1, 5, 1, 3},
+	{"disk", 1, 1, 0, 0},
+	{"stripe3", 3, 1, 0, 0},
+	{"mirror2", 1, 2, 9, 0},
+	{"mirror3", 1, 3, 9, 0},
+	{"mirror2x2", 2, 2, 9, 0},
+	{"parity1-3", 1, 3, 1, 0},
+	{"parity1-5", 1, 5, 1, 0},
+	{"parity2-5", 1, 5, 2, 0},
+	{"parity3-6", 1, 6, 3, 0},
+	{"parity1-3x2", 2, 3, 1, 0},
+	{"parity1:3-5", 1, 5, 1, 3},
 };
-const char *const oracle_shapes[] = {"disk", "stripe3", "mirror2", "mirror3", "mirror2x2", "parity1-3", "parity1-5", "parity2-5",
-	"parity3-6", "parity1-3x2", "parity1:3-5", NULL};
+const char *const oracle_shapes[] = {"disk", "stripe3", "mirror2", "mirror3", "mirror2x2", "parity1-3", "parity1-5",
+	"parity2-5", "parity3-6", "parity1-3x2", "parity1:3-5", NULL};
 
 struct body {
 	struct platter *platter; /* while it is not open */
@@ -134,10 +142,12 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *sh
 char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_BYTES])
 {
 	snprintf(text, ORACLE_TEXT_BYTES,
-		"--seed %llu --shape %s --plan %s --threads %u --steps %u --generations %u --compression %u --record %u --cut %llu "
+		"--seed %llu --shape %s --plan %s --threads %u --steps %u --generations %u --compression %u --record "
+		"%u --cut %llu "
 		"--fault %u --break %u --lying-flush %d --full %d",
 		(unsigned long long)o->seed, o->shape, oracle_plan_names[o->plan], o->threads, o->steps, o->generations,
-		o->compression, o->record_bytes, (unsigned long long)o->cut, (unsigned)o->fault, o->break_rule, o->lying_flush, o->full);
+		o->compression, o->record_bytes, (unsigned long long)o->cut, (unsigned)o->fault, o->break_rule,
+		o->lying_flush, o->full);
 	return text;
 }
 
@@ -162,13 +172,14 @@ static void say(const struct world *w, const char *format, ...)
 	if (!w->o->loud)
 		return;
 	va_start(args, format);
-	fprintf(stderr, "%9llu us op %llu: ", (unsigned long long)(os_now_ns() / 1000), (unsigned long long)w->power.operations);
+	fprintf(stderr, "%9llu us op %llu: ", (unsigned long long)(os_now_ns() / 1000),
+		(unsigned long long)w->power.operations);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
 }
 
-/* --- disks and the pool ---------------------------------------------------------------------------------------------- */
+/* --- disks and the pool ------------------------------------------------------------------------------------------- */
 
 static int bodies_open(struct world *w)
 {
@@ -250,10 +261,10 @@ static void all_down(struct world *w, bool cut)
 	bodies_close(w);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
-static int compare(struct world *w, struct vol *v, const char *when, const uint8_t *bytes, uint64_t first, uint64_t count,
-	uint64_t limit, bool pin)
+static int compare(struct world *w, struct vol *v, const char *when, const uint8_t *bytes, uint64_t first,
+	uint64_t count, uint64_t limit, bool pin)
 {
 	for (uint64_t i = 0; i < count; i++) {
 		struct model_value value = model_value_of(bytes + i * SECTOR, v->base + first + i);
@@ -281,7 +292,8 @@ static int volume_compare(struct world *w, struct vol *v, const char *when, bool
 		uint64_t count = min_of(v->sectors - at, (uint64_t)BUFFER_BYTES / SECTOR);
 
 		if (volume_read(v->volume, at * SECTOR, w->buffer, count * SECTOR, &why) != 0)
-			return world_fail(w, "%s: reading %s at sector %llu: %s", when, v->path, (unsigned long long)at, why.text);
+			return world_fail(w, "%s: reading %s at sector %llu: %s", when, v->path, (unsigned long long)at,
+				why.text);
 		if (compare(w, v, when, w->buffer, at, count, model_durable(v->model), pin))
 			return ERR_CORRUPT;
 	}
@@ -289,8 +301,8 @@ static int volume_compare(struct world *w, struct vol *v, const char *when, bool
 }
 
 /* A snapshot, or a volume that was being rolled back: 1 when it holds exactly these bytes, 0 when not, or an error. */
-static int holds_exactly(struct world *w, const char *path, struct volume *open, const uint8_t *bytes, uint64_t base, uint64_t sectors,
-	struct error *why)
+static int holds_exactly(struct world *w, const char *path, struct volume *open, const uint8_t *bytes, uint64_t base,
+	uint64_t sectors, struct error *why)
 {
 	struct volume *volume = open;
 	int code = open ? 0 : volume_open(w->pool, path, &volume, why), same = 1;
@@ -306,8 +318,8 @@ static int holds_exactly(struct world *w, const char *path, struct volume *open,
 				struct model_value was = model_value_of(bytes + (at + i) * SECTOR, base + at + i);
 
 				say(w, "%s: sector %llu shows kind %d value %llu, it was kind %d value %llu", path,
-					(unsigned long long)(at + i), (int)is.kind, (unsigned long long)is.value, (int)was.kind,
-					(unsigned long long)was.value);
+					(unsigned long long)(at + i), (int)is.kind, (unsigned long long)is.value,
+					(int)was.kind, (unsigned long long)was.value);
 				break;
 			}
 	}
@@ -328,7 +340,8 @@ static int snapshot_compare(struct world *w, struct vol *v, struct snapshot *s, 
 	if (rc < 0)
 		return world_fail(w, "%s: the snapshot %s: %s", when, s->path, why.text);
 	if (rc == 0)
-		return world_fail(w, "%s: the snapshot %s does not hold what %s held when it was taken", when, s->path, v->path);
+		return world_fail(
+			w, "%s: the snapshot %s does not hold what %s held when it was taken", when, s->path, v->path);
 	s->state = SNAPSHOT_THERE;
 	return 0;
 }
@@ -363,7 +376,8 @@ static int all_compare(struct world *w, const char *when)
 
 			rc = holds_exactly(w, v->path, v->volume, s->bytes, v->base, v->sectors, &why);
 			if (rc < 0)
-				return world_fail(w, "%s: %s, which was being rolled back: %s", when, v->path, why.text);
+				return world_fail(
+					w, "%s: %s, which was being rolled back: %s", when, v->path, why.text);
 			if (rc == 1)
 				pin_bytes(v, s->bytes);
 			v->rolling_back = -1;
@@ -409,8 +423,9 @@ static int scrub(struct world *w, bool must_be_clean)
 	if (rc)
 		return world_fail(w, "scrub: %s", why.text);
 	if (s.unrecoverable || (must_be_clean && s.errors))
-		return world_fail(w, "scrub found %llu errors, %llu of them beyond repair%s", (unsigned long long)s.errors,
-			(unsigned long long)s.unrecoverable, must_be_clean ? "; the scrub before it had left nothing" : "");
+		return world_fail(w, "scrub found %llu errors, %llu of them beyond repair%s",
+			(unsigned long long)s.errors, (unsigned long long)s.unrecoverable,
+			must_be_clean ? "; the scrub before it had left nothing" : "");
 	return 0;
 }
 
@@ -445,7 +460,7 @@ static int without_disks(struct world *w)
 	return all_compare(w, "after all disks were away in turn");
 }
 
-/* --- what threads do ------------------------------------------------------------------------------------------------------ */
+/* --- what threads do ---------------------------------------------------------------------------------------------- */
 
 static bool is_over(const struct world *w)
 {
@@ -475,9 +490,10 @@ static void draw_range(struct worker *k, const struct vol *v, uint64_t *first, u
 	uint64_t record = k->world->o->record_bytes / SECTOR, most = BUFFER_BYTES / SECTOR;
 	uint64_t kind = random_below(&k->random, 4);
 
-	*count = kind == 0 ? 1 + random_below(&k->random, 16) : kind == 1 ? record * (1 + random_below(&k->random, 4))
-						  : kind == 2		? 1 + random_below(&k->random, 3 * record)
-									: record * (8 + random_below(&k->random, 24));
+	*count = kind == 0   ? 1 + random_below(&k->random, 16)
+		 : kind == 1 ? record * (1 + random_below(&k->random, 4))
+		 : kind == 2 ? 1 + random_below(&k->random, 3 * record)
+			     : record * (8 + random_below(&k->random, 24));
 	*count = min_of(min_of(*count, most), v->sectors);
 	*first = random_below(&k->random, v->sectors - *count + 1);
 	if (kind == 1 || kind == 3)
@@ -498,8 +514,8 @@ static void do_write(struct worker *k, struct vol *v)
 	if (!k->world->power.is_cut)
 		model_write_end(v->model, version, code == 0);
 	k->world->result->writes++;
-	say(k->world, "%s: write %llu of sectors %llu..%llu: %d", v->path, (unsigned long long)version, (unsigned long long)first,
-		(unsigned long long)(first + count - 1), code);
+	say(k->world, "%s: write %llu of sectors %llu..%llu: %d", v->path, (unsigned long long)version,
+		(unsigned long long)first, (unsigned long long)(first + count - 1), code);
 	if (code)
 		tolerate(k, "a write", v, code, &why);
 }
@@ -570,7 +586,8 @@ static bool read_all(struct worker *k, struct vol *v, uint8_t *bytes)
 
 	if (code)
 		tolerate(k, "a read", v, code, &why);
-	return !code && !k->world->power.is_cut && compare(k->world, v, "a read", bytes, 0, v->sectors, limit, false) == 0;
+	return !code && !k->world->power.is_cut &&
+	       compare(k->world, v, "a read", bytes, 0, v->sectors, limit, false) == 0;
 }
 
 static void do_snapshot(struct worker *k, struct vol *v)
@@ -650,7 +667,8 @@ static void do_rollback(struct worker *k, struct vol *v)
 			return;
 	/* Newer ones go with it. */
 	for (unsigned i = 0; i < SNAPSHOTS_MAX; i++)
-		if (v->snapshots[i].state == SNAPSHOT_THERE && atoi(strchr(v->snapshots[i].path, '@') + 2) > atoi(strchr(s->path, '@') + 2))
+		if (v->snapshots[i].state == SNAPSHOT_THERE &&
+			atoi(strchr(v->snapshots[i].path, '@') + 2) > atoi(strchr(s->path, '@') + 2))
 			v->snapshots[i].state = SNAPSHOT_BEING_DESTROYED;
 	say(w, "rollback to %s", s->path);
 	v->rolling_back = (int)(s - v->snapshots);
@@ -684,7 +702,8 @@ static void do_clone(struct worker *k, struct vol *v)
 	if (!s || w->vol_count == VOLUMES_MAX)
 		return;
 	c = &w->vols[w->vol_count++];
-	*c = (struct vol){.base = v->base, .sectors = v->sectors, .rolling_back = -1, .is_clone = true, .being_made = true};
+	*c = (struct vol){
+		.base = v->base, .sectors = v->sectors, .rolling_back = -1, .is_clone = true, .being_made = true};
 	c->number = w->snapshot_number++;
 	snprintf(c->path, sizeof c->path, "tank/c%u", c->number);
 	c->model = model_make(c->sectors, false);
@@ -763,7 +782,7 @@ static int workers_run_all(struct world *w)
 	return w->failed ? ERR_CORRUPT : 0;
 }
 
-/* --- one generation ----------------------------------------------------------------------------------------------------------- */
+/* --- one generation ----------------------------------------------------------------------------------------------- */
 
 static int world_create(struct world *w)
 {
@@ -779,8 +798,15 @@ static int world_create(struct world *w)
 	for (unsigned i = 0; i < w->body_count; i++)
 		w->bodies[i].platter = platter_make(16 * MIB + 4096 * random_below(&w->random, 512), 0);
 	for (unsigned g = 0; g < s->groups; g++) {
-		vdevs[g] = (struct pool_vdev){.parity = shape_parity(s), .width = s->width, .first = g * s->kind_disks, .count = s->kind_disks};
-		snprintf(vdevs[g].kind, sizeof vdevs[g].kind, s->parity == 9 ? "mirror" : s->parity ? "parity%u" : "disk", s->parity);
+		vdevs[g] = (struct pool_vdev){.parity = shape_parity(s),
+			.width = s->width,
+			.first = g * s->kind_disks,
+			.count = s->kind_disks};
+		snprintf(vdevs[g].kind, sizeof vdevs[g].kind,
+			s->parity == 9 ? "mirror"
+			: s->parity    ? "parity%u"
+				       : "disk",
+			s->parity);
 	}
 	if (bodies_open(w))
 		return ERR_CORRUPT;
@@ -792,13 +818,16 @@ static int world_create(struct world *w)
 		struct vol *v = &w->vols[w->vol_count++];
 
 		v->base = (uint64_t)i << 22;
-		v->sectors = (w->o->plan == ORACLE_FULL ? 8 + random_below(&w->random, 40) : 1 + random_below(&w->random, 3)) * MIB / SECTOR;
+		v->sectors = (w->o->plan == ORACLE_FULL ? 8 + random_below(&w->random, 40)
+							: 1 + random_below(&w->random, 3)) *
+			     MIB / SECTOR;
 		v->rolling_back = -1;
 		v->there = true;
 		v->number = i;
 		snprintf(v->path, sizeof v->path, "tank/v%u", i);
 		v->model = model_make(v->sectors, false);
-		if (pool_volume_create(w->pool, v->path, v->sectors * SECTOR, w->o->record_bytes, true, properties, &why) != 0 ||
+		if (pool_volume_create(
+			    w->pool, v->path, v->sectors * SECTOR, w->o->record_bytes, true, properties, &why) != 0 ||
 			volume_open(w->pool, v->path, &v->volume, &why) != 0)
 			return world_fail(w, "creating %s: %s", v->path, why.text);
 	}
@@ -836,7 +865,8 @@ static void rot(struct world *w)
 
 		d = w->parity; /* one disk's worth each time keeps within what any stripe survives */
 		for (unsigned i = 0; i < 40; i++)
-			crash_disk_flip(b->disk, MIB + random_below(&w->random, size - 2 * MIB), 1 + (uint8_t)random_below(&w->random, 255));
+			crash_disk_flip(b->disk, MIB + random_below(&w->random, size - 2 * MIB),
+				1 + (uint8_t)random_below(&w->random, 255));
 	}
 }
 
@@ -865,9 +895,12 @@ static int judge(struct world *w)
 	bool full = w->o->full && !any_away(w);
 	int rc = all_compare(w, "after a power cut");
 
-	if (!rc && !any_away(w) && w->o->plan != ORACLE_VANISH && w->o->plan != ORACLE_LOSE && w->o->plan != ORACLE_FAULT && w->o->plan != ORACLE_ROT)
+	if (!rc && !any_away(w) && w->o->plan != ORACLE_VANISH && w->o->plan != ORACLE_LOSE &&
+		w->o->plan != ORACLE_FAULT && w->o->plan != ORACLE_ROT)
 		rc = check(w, full);
-	if (!rc && (full || ((w->o->plan == ORACLE_ROT || w->o->plan == ORACLE_VANISH || w->o->plan == ORACLE_LOSE || w->o->plan == ORACLE_FAULT) && !any_away(w)))) {
+	if (!rc && (full || ((w->o->plan == ORACLE_ROT || w->o->plan == ORACLE_VANISH || w->o->plan == ORACLE_LOSE ||
+				     w->o->plan == ORACLE_FAULT) &&
+				    !any_away(w)))) {
 		rc = scrub(w, false);
 		w->is_stale = false;
 		rc = rc ? rc : pool_checkpoint(w->pool, w->err);
@@ -1006,7 +1039,7 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 	return rc;
 }
 
-/* --- in a child ------------------------------------------------------------------------------------------------------------------ */
+/* --- in a child --------------------------------------------------------------------------------------------------- */
 
 static void result_add(struct oracle_result *sum, const struct oracle_result *r)
 {
@@ -1044,8 +1077,8 @@ int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
 	return rc;
 }
 
-int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max, struct oracle_note *ret,
-	struct error *err)
+int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max,
+	struct oracle_note *ret, struct error *err)
 {
 	struct oracle_note *note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char text[ORACLE_TEXT_BYTES];
@@ -1075,7 +1108,8 @@ int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, un
 	munmap(note, sizeof *note);
 	oracle_options_text(&ret->options, text);
 	if (WIFSIGNALED(status))
-		rc = error_set(err, ERR_BUG, "%s (a run may take %u s); pool-oracle %s", strsignal(WTERMSIG(status)), seconds_max, text);
+		rc = error_set(err, ERR_BUG, "%s (a run may take %u s); pool-oracle %s", strsignal(WTERMSIG(status)),
+			seconds_max, text);
 	else if (WEXITSTATUS(status) != 0)
 		rc = error_set(err, ERR_CORRUPT, "%s", ret->error.text);
 	return rc;

@@ -37,7 +37,7 @@ struct oracle_options {
 	/* drawn from the seed by oracle_options_draw; each may be set after it */
 	unsigned threads, steps, generations, compression; /* 0 off, 1 lz4, 2 zstd */
 	uint32_t record_bytes;
-	uint64_t cut;      /* operation of the first generation at which power goes, or the fault is met; 0: drawn */
+	uint64_t cut; /* operation of the first generation at which power goes, or the fault is met; 0: drawn */
 	enum crash_fault fault;
 	unsigned break_rule; /* POOL-n, in a build with mutations */
 	bool lying_flush;    /* a mistake planted to see that the oracle notices */
@@ -50,7 +50,8 @@ char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_
 bool oracle_shape_is_redundant(const char *shape);
 
 struct oracle_result {
-	uint64_t cuts, operations, writes, reads, flushes, snapshots, sectors_compared, checks, scrubs, full_oracles, refused_full;
+	uint64_t cuts, operations, writes, reads, flushes, snapshots, sectors_compared, checks, scrubs, full_oracles,
+		refused_full;
 	uint64_t trace_hash;
 	bool met; /* the operation at which power was to go, or the fault to be met, came */
 };
@@ -64,8 +65,8 @@ struct oracle_note {
 	struct error error;
 	uint64_t runs;
 };
-int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max, struct oracle_note *ret,
-		 struct error *err);
+int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max,
+	struct oracle_note *ret, struct error *err);
 int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note);
 
 #endif

@@ -27,10 +27,13 @@ static const struct number {
 	const char *name;
 	size_t offset, bytes;
 } numbers[] = {
-#define NUMBER(name, field) {name, offsetof(struct oracle_options, field), sizeof(((struct oracle_options *)0)->field)}
-	NUMBER("threads", threads), NUMBER("steps", steps), NUMBER("generations", generations), NUMBER("compression", compression),
-	NUMBER("record", record_bytes), NUMBER("cut", cut), NUMBER("fault", fault), NUMBER("break", break_rule),
-	NUMBER("lying-flush", lying_flush), NUMBER("full", full), NUMBER("loud", loud)};
+#define NUMBER(name, field)                                                                                            \
+	{                                                                                                              \
+		name, offsetof(struct oracle_options, field), sizeof(((struct oracle_options *)0)->field)              \
+	}
+	NUMBER("threads", threads), NUMBER("steps", steps), NUMBER("generations", generations),
+	NUMBER("compression", compression), NUMBER("record", record_bytes), NUMBER("cut", cut), NUMBER("fault", fault),
+	NUMBER("break", break_rule), NUMBER("lying-flush", lying_flush), NUMBER("full", full), NUMBER("loud", loud)};
 
 static int take(struct request *q, const char *name, const char *value, struct error *err)
 {
@@ -75,7 +78,8 @@ static int take(struct request *q, const char *name, const char *value, struct e
 			i++;
 		if (i == array_count(numbers))
 			return error_set(err, ERR_USAGE, "there is no option --%s", name);
-		memcpy((char *)&q->given + numbers[i].offset, &n, numbers[i].bytes); /* little-endian, as this machine is */
+		memcpy((char *)&q->given + numbers[i].offset, &n,
+			numbers[i].bytes); /* little-endian, as this machine is */
 		q->is_given |= (uint64_t)1 << i;
 	}
 	return 0;
@@ -88,7 +92,8 @@ static struct oracle_options options_for(const struct request *q, const char *sh
 	oracle_options_draw(&o, q->seed, shape, plan);
 	for (size_t i = 0; i < array_count(numbers); i++)
 		if (q->is_given & (uint64_t)1 << i)
-			memcpy((char *)&o + numbers[i].offset, (const char *)&q->given + numbers[i].offset, numbers[i].bytes);
+			memcpy((char *)&o + numbers[i].offset, (const char *)&q->given + numbers[i].offset,
+				numbers[i].bytes);
 	return o;
 }
 
@@ -156,13 +161,17 @@ static int run_all(struct request *q)
 		if ((rc && !q->go_on) || (q->seconds && os_real_now_ns() - began_ns > q->seconds * 1000000000u))
 			break;
 	}
-	printf("seeds %llu..%llu: %llu runs, %llu power cuts, %llu disk operations, %llu writes, %llu reads, %llu flushes, %llu snapshots, "
-	       "%llu sectors compared, %llu checks, %llu scrubs, %llu full oracles, %llu refused for want of space, %.1f s: %llu seeds failed\n",
+	printf("seeds %llu..%llu: %llu runs, %llu power cuts, %llu disk operations, %llu writes, %llu reads, %llu "
+	       "flushes, %llu snapshots, "
+	       "%llu sectors compared, %llu checks, %llu scrubs, %llu full oracles, %llu refused for want of space, "
+	       "%.1f s: %llu seeds failed\n",
 		(unsigned long long)q->first, (unsigned long long)min_of(q->seed, q->last), (unsigned long long)runs,
-		(unsigned long long)sum.cuts, (unsigned long long)sum.operations, (unsigned long long)sum.writes, (unsigned long long)sum.reads,
-		(unsigned long long)sum.flushes, (unsigned long long)sum.snapshots, (unsigned long long)sum.sectors_compared,
-		(unsigned long long)sum.checks, (unsigned long long)sum.scrubs, (unsigned long long)sum.full_oracles,
-		(unsigned long long)sum.refused_full, (double)(os_real_now_ns() - began_ns) / 1e9, (unsigned long long)failures);
+		(unsigned long long)sum.cuts, (unsigned long long)sum.operations, (unsigned long long)sum.writes,
+		(unsigned long long)sum.reads, (unsigned long long)sum.flushes, (unsigned long long)sum.snapshots,
+		(unsigned long long)sum.sectors_compared, (unsigned long long)sum.checks,
+		(unsigned long long)sum.scrubs, (unsigned long long)sum.full_oracles,
+		(unsigned long long)sum.refused_full, (double)(os_real_now_ns() - began_ns) / 1e9,
+		(unsigned long long)failures);
 	return failures ? 1 : 0;
 }
 
@@ -173,7 +182,8 @@ int main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i += 2) {
 		if (strncmp(argv[i], "--", 2) != 0 || i + 1 == argc || take(&q, argv[i] + 2, argv[i + 1], &err) != 0) {
-			fprintf(stderr, "pool-oracle: %s\n", err.code ? err.text : "options are --NAME VALUE; see the head of oracle_main.c");
+			fprintf(stderr, "pool-oracle: %s\n",
+				err.code ? err.text : "options are --NAME VALUE; see the head of oracle_main.c");
 			return 2;
 		}
 	}

@@ -21,18 +21,18 @@ struct world {
 	struct pool *p;
 };
 
-#define ok(call)                                                                                         \
-	do {                                                                                             \
-		struct error err = ERROR_INIT;                                                           \
-		int code_ = (call);                                                                      \
-		if (code_)                                                                               \
-			fail_msg("%s: %d %s", #call, code_, err.text);                                   \
+#define ok(call)                                                                                                       \
+	do {                                                                                                           \
+		struct error err = ERROR_INIT;                                                                         \
+		int code_ = (call);                                                                                    \
+		if (code_)                                                                                             \
+			fail_msg("%s: %d %s", #call, code_, err.text);                                                 \
 	} while (0)
-#define refused(call, code)                                                                              \
-	do {                                                                                             \
-		struct error err = ERROR_INIT;                                                           \
-		assert_int_equal(call, code);                                                            \
-		assert_true(err.text[0]);                                                                \
+#define refused(call, code)                                                                                            \
+	do {                                                                                                           \
+		struct error err = ERROR_INIT;                                                                         \
+		assert_int_equal(call, code);                                                                          \
+		assert_true(err.text[0]);                                                                              \
 	} while (0)
 
 static void pool_up(struct world *w)
@@ -144,7 +144,7 @@ static uint64_t free_bytes(struct world *w)
 	return bytes;
 }
 
-/* --- names --------------------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static void names(void)
 {
@@ -160,7 +160,7 @@ static void names(void)
 	ok(pool_snapshot_create(w.p, "tank/a@z", true, &err));
 	ok(pool_snapshot_create(w.p, "tank/a@b", false, &err));
 	assert_names(&w, NULL,
-		     "tank tank/a tank/a@z tank/a@b tank/a/deep tank/a/deep@z tank/a/v tank/a/v@z tank/a-1 tank/b ");
+		"tank tank/a tank/a@z tank/a@b tank/a/deep tank/a/deep@z tank/a/v tank/a/v@z tank/a-1 tank/b ");
 	refused(pool_dataset_create(w.p, "tank/a", NULL, &err), ERR_EXISTS);
 	refused(pool_dataset_create(w.p, "tank/x/y", NULL, &err), ERR_NOT_FOUND);
 	refused(pool_dataset_create(w.p, "other/x", NULL, &err), ERR_NOT_FOUND);
@@ -197,7 +197,7 @@ static void names(void)
 	refused(pool_dataset_rename(w.p, "tank/nothing", "tank/q", &err), ERR_NOT_FOUND);
 	for (unsigned round = 0; round < 3; round++) {
 		assert_names(&w, "tank/b",
-			     "tank/b tank/b/c tank/b/c@y tank/b/c@b tank/b/c/deep tank/b/c/deep@z tank/b/c/v tank/b/c/v@z ");
+			"tank/b tank/b/c tank/b/c@y tank/b/c@b tank/b/c/deep tank/b/c/deep@z tank/b/c/v tank/b/c/v@z ");
 		again(&w, round % 2);
 	}
 	refused(pool_dataset_destroy(w.p, "tank/b", false, &err), ERR_REFUSED);
@@ -211,12 +211,13 @@ static void names(void)
 	world_close(&w);
 }
 
-/* --- properties ------------------------------------------------------------------------------------------------------------------ */
+/* --- properties --------------------------------------------------------------------------------------------------- */
 
 static void properties(void)
 {
 	static const char *const made_with[] = {"compression=zstd-7", "comment=hello there", NULL};
-	static const char *const bad[] = {"compression=fast", NULL}, *const worse[] = {"used=3", NULL}, *const shape[] = {"x", NULL};
+	static const char *const bad[] = {"compression=fast", NULL}, *const worse[] = {"used=3", NULL},
+				 *const shape[] = {"x", NULL};
 	static const char *const volume_with[] = {"volblocksize=64k", "sync=always", NULL};
 	struct world w;
 
@@ -275,7 +276,8 @@ static void properties(void)
 	refused(pool_property_set(w.p, "tank/a", "copies", "4", &err), ERR_USAGE);
 	refused(pool_property_set(w.p, "tank/a", "copies", "2", &err), ERR_UNSUPPORTED);
 	refused(pool_property_set(w.p, "tank/a", "comment", "a\nb", &err), ERR_USAGE);
-	refused(pool_property_set(w.p, "tank/a", "quota", "4096", &err), ERR_SPACE); /* three MiB are reserved below it */
+	refused(pool_property_set(w.p, "tank/a", "quota", "4096", &err),
+		ERR_SPACE); /* three MiB are reserved below it */
 	ok(pool_property_set(w.p, "tank/a", "quota", "5MiB", &err));
 	refused(pool_volume_create(w.p, "tank/a/x", 3 * MIB, 0, false, NULL, &err), ERR_SPACE);
 	assert_true(number(&w, "tank/a/b", "available") <= 5 * MIB);
@@ -310,13 +312,15 @@ static void history(void)
 
 		again(&w, round % 2);
 		ok(pool_history_list(w.p, history_add, &n, &err));
-		assert_string_equal(n.text, round == 0 ? "create tank;" : round == 1 ? "create tank;set 0;" : "create tank;set 0;set 1;");
+		assert_string_equal(n.text, round == 0   ? "create tank;"
+					    : round == 1 ? "create tank;set 0;"
+							 : "create tank;set 0;set 1;");
 		ok(pool_history_add(w.p, round ? "set 1" : "set 0", &err));
 	}
 	world_close(&w);
 }
 
-/* --- snapshots ------------------------------------------------------------------------------------------------------------------------ */
+/* --- snapshots ---------------------------------------------------------------------------------------------------- */
 
 #define RECORD 16384u
 #define RECORDS 64u
@@ -447,7 +451,7 @@ static void snapshots(void)
 	world_close(&w);
 }
 
-/* --- dump ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- dump --------------------------------------------------------------------------------------------------------- */
 
 struct dumped {
 	unsigned lines, found;
@@ -505,12 +509,27 @@ static void dumps(void)
 		disk_close(w.disks[i]);
 }
 
-static void test_names(void **state) { simulate(names); }
-static void test_properties(void **state) { simulate(properties); }
-static void test_history(void **state) { simulate(history); }
-static void test_snapshots(void **state) { simulate(snapshots); }
+static void test_names(void **state)
+{
+	simulate(names);
+}
+static void test_properties(void **state)
+{
+	simulate(properties);
+}
+static void test_history(void **state)
+{
+	simulate(history);
+}
+static void test_snapshots(void **state)
+{
+	simulate(snapshots);
+}
 
-static void test_dumps(void **state) { simulate(dumps); }
+static void test_dumps(void **state)
+{
+	simulate(dumps);
+}
 
 int main(void)
 {

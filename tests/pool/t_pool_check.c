@@ -169,7 +169,7 @@ static void write_some(struct world *w, const char *path, unsigned times)
 	volume_close(v);
 }
 
-/* --- nothing is found ---------------------------------------------------------------------------------------------------- */
+/* --- nothing is found --------------------------------------------------------------------------------------------- */
 
 struct job {
 	const struct shape *shape;
@@ -266,7 +266,7 @@ static void nothing_is_found_after_any_work(void **state)
 	assert_true(done_count > 5 * seeds(10));
 }
 
-/* --- what is planted is found ---------------------------------------------------------------------------------------------- */
+/* --- what is planted is found ------------------------------------------------------------------------------------- */
 
 static void damage(struct world *w, unsigned disk, uint64_t unit)
 {
@@ -538,7 +538,7 @@ static void what_is_planted_is_found(void **state)
 	}
 }
 
-/* --- whatever is wrong, it ends and says so --------------------------------------------------------------------------------- */
+/* --- whatever is wrong, it ends and says so ----------------------------------------------------------------------- */
 
 static int any_damage(void *arg)
 {

@@ -64,8 +64,10 @@ static void records_come_back(void **state)
 				assert_int_equal(decompress_record(c, alone, length, back, bytes, NULL), 0);
 				assert_memory_equal(in, back, bytes);
 				if (bytes > 100) {
-					assert_int_equal(decompress_record(c, alone, length, back, bytes - 1, NULL), ERR_CORRUPT);
-					assert_int_equal(decompress_record(c, alone, length - 1, back, bytes, NULL), ERR_CORRUPT);
+					assert_int_equal(decompress_record(c, alone, length, back, bytes - 1, NULL),
+						ERR_CORRUPT);
+					assert_int_equal(decompress_record(c, alone, length - 1, back, bytes, NULL),
+						ERR_CORRUPT);
 				}
 				free(alone), free(back);
 			}

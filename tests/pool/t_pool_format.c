@@ -128,7 +128,7 @@ static void inline_pointers_know_their_length(void **state)
 	free(value);
 }
 
-/* --- label, configuration, uberblock ---------------------------------------------------------------------------------- */
+/* --- label, configuration, uberblock ------------------------------------------------------------------------------ */
 
 static struct label_header some_header(void)
 {
@@ -304,11 +304,22 @@ static void damaged_configurations_are_refused_or_sane(void **state)
 
 static void uberblocks_know_their_place(void **state)
 {
-	struct uberblock u = {
-		.checkpoint = 64 * 9 + 5, .commit = 77, .log_sequence = 12, .log_offset = 8192, .next_run = 99, .next_dataset = 17,
-		.wall_ns = 1, .config_generation = 3, .activity_ns = 4,
-		.catalog = random_bp(BP_NODE), .runs = random_bp(BP_NODE), .dead = random_bp(BP_NODE),
-	}, again;
+	struct uberblock u =
+				 {
+					 .checkpoint = 64 * 9 + 5,
+					 .commit = 77,
+					 .log_sequence = 12,
+					 .log_offset = 8192,
+					 .next_run = 99,
+					 .next_dataset = 17,
+					 .wall_ns = 1,
+					 .config_generation = 3,
+					 .activity_ns = 4,
+					 .catalog = random_bp(BP_NODE),
+					 .runs = random_bp(BP_NODE),
+					 .dead = random_bp(BP_NODE),
+				 },
+			 again;
 	uint8_t id[16] = {1, 2, 3}, other[16] = {1, 2, 4}, bytes[4096];
 
 	uberblock_pack(&u, id, 5, bytes);
@@ -327,7 +338,7 @@ static void uberblocks_know_their_place(void **state)
 	}
 }
 
-/* --- runs, nodes, the log -------------------------------------------------------------------------------------------------- */
+/* --- runs, nodes, the log ----------------------------------------------------------------------------------------- */
 
 static void some_run(struct run_format *f)
 {
@@ -370,11 +381,13 @@ static void runs_come_back(void **state)
 		memcpy(alone, bytes, length);
 		assert_int_equal(run_unpack(alone, length, &again, NULL), 0);
 		assert_true(f.id == again.id && f.birth == again.birth && f.birth_last == again.birth_last &&
-			    f.version == again.version && f.stripes == again.stripes && f.k == again.k && f.p == again.p);
+			    f.version == again.version && f.stripes == again.stripes && f.k == again.k &&
+			    f.p == again.p);
 		assert_memory_equal(f.live, again.live, sizeof(f.live));
 		assert_memory_equal(f.returned, again.returned, sizeof(f.returned));
 		for (unsigned c = 0; c < f.k + f.p; c++)
-			assert_true(f.column[c].disk == again.column[c].disk && f.column[c].unit == again.column[c].unit &&
+			assert_true(f.column[c].disk == again.column[c].disk &&
+				    f.column[c].unit == again.column[c].unit &&
 				    f.column_state[c] == again.column_state[c]);
 		head_length = run_pack_head(&f, head);
 		assert_memory_equal(head, bytes, head_length);
@@ -415,7 +428,7 @@ static void any_run_is_refused_or_packs_the_same(void **state)
 
 static void sums_fit_in_an_item(void **state)
 {
-	for (unsigned class = 0; class < CLASS_COUNT; class++)
+	for (unsigned class = 0; class < CLASS_COUNT; class ++)
 		for (unsigned width = 1; width <= POOL_WIDTH_MAX; width++) {
 			unsigned stripes = sums_stripes_per_item(width, class);
 
@@ -434,7 +447,8 @@ static unsigned some_node(uint8_t *node, unsigned level, uint64_t tree)
 
 	for (unsigned wanted = 1 + random_below(&r, 150); h.items < wanted; h.items++) {
 		uint8_t *at = node + h.bytes;
-		uint32_t bytes = level ? BP_BYTES : 1 + (uint32_t)random_below(&r, random_below(&r, 10) ? 100 : TREE_VALUE_MAX);
+		uint32_t bytes =
+			level ? BP_BYTES : 1 + (uint32_t)random_below(&r, random_below(&r, 10) ? 100 : TREE_VALUE_MAX);
 
 		if (NODE_BYTES - h.bytes < 18 + bytes)
 			break;

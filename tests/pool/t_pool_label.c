@@ -113,7 +113,8 @@ static void copy_disk(struct disk *to, struct disk *from)
 	free(buffer);
 }
 
-static int read_as(struct pool **ret, const char *name, struct disk **disks, unsigned count, bool force, struct error *err)
+static int read_as(
+	struct pool **ret, const char *name, struct disk **disks, unsigned count, bool force, struct error *err)
 {
 	struct pool_open_options o = {.name = name, .force = force};
 	struct pool *p = pool_make();
@@ -271,7 +272,8 @@ static void either_end_is_enough(void **state)
 	open_memory(disks, DISKS, 32 * MIB);
 	tank = pool_format("tank", disks, DISKS, 1, 1);
 	for (unsigned i = 0; i < DISKS; i++)
-		assert_int_equal(disk_write(disks[i], i % 2 ? 0 : label_back_offset(32 * MIB), noise, LABEL_BYTES, NULL), 0);
+		assert_int_equal(
+			disk_write(disks[i], i % 2 ? 0 : label_back_offset(32 * MIB), noise, LABEL_BYTES, NULL), 0);
 	assert_int_equal(read_as(&p, "tank", disks, DISKS, false, NULL), 0);
 	assert_int_equal(p->uber.checkpoint, 1);
 	for (unsigned i = 0; i < DISKS; i++)
@@ -279,7 +281,8 @@ static void either_end_is_enough(void **state)
 	pool_free(p);
 	/* The import put the labels right: the other ends may go now. */
 	for (unsigned i = 0; i < DISKS; i++)
-		assert_int_equal(disk_write(disks[i], i % 2 ? label_back_offset(32 * MIB) : 0, noise, LABEL_BYTES, NULL), 0);
+		assert_int_equal(
+			disk_write(disks[i], i % 2 ? label_back_offset(32 * MIB) : 0, noise, LABEL_BYTES, NULL), 0);
 	assert_int_equal(read_as(&p, "tank", disks, DISKS, false, NULL), ERR_CORRUPT); /* but not the rings */
 	free(noise);
 	pool_free(tank);
@@ -294,7 +297,7 @@ static void checkpoints_are_kept_for_a_way_back(void **state)
 
 	open_memory(disks, DISKS, 32 * MIB);
 	tank = pool_format("tank", disks, DISKS, 1, 1);
-	for (u = tank->uber; u.checkpoint < 100; ) {
+	for (u = tank->uber; u.checkpoint < 100;) {
 		u.checkpoint++;
 		u.commit += 10;
 		assert_int_equal(uberblock_write(tank, &u, NULL), 0);
@@ -314,7 +317,7 @@ static void checkpoints_are_kept_for_a_way_back(void **state)
 	close_all(disks, DISKS);
 }
 
-/* --- owners -------------------------------------------------------------------------------------------------------------- */
+/* --- owners ------------------------------------------------------------------------------------------------------- */
 
 struct other_host {
 	struct pool *p;
@@ -427,7 +430,7 @@ static void label_facts_for_scans(void **state)
 	close_all(disks, DISKS);
 }
 
-/* --- power ------------------------------------------------------------------------------------------------------------------ */
+/* --- power -------------------------------------------------------------------------------------------------------- */
 
 /* Labels and uberblocks are written while the power goes at operation N, for every N: what was told to be written is there
  * afterwards, and it is one of the generations that were. */
@@ -447,7 +450,8 @@ static int power_cuts(void *arg)
 			char name[8];
 
 			snprintf(name, sizeof(name), "c%u", i);
-			assert_int_equal(crash_disk_open(name, &power, platter_make(16 * MIB, 0), NULL, &disks[i], NULL), 0);
+			assert_int_equal(
+				crash_disk_open(name, &power, platter_make(16 * MIB, 0), NULL, &disks[i], NULL), 0);
 		}
 		tank = pool_format("tank", disks, DISKS, 1, 3);
 		power.cut_at = power.operations + cut;
@@ -512,7 +516,8 @@ static void damage_is_answered(void **state)
 	tank = pool_format("tank", disks, 2, 1, 1);
 	for (unsigned e = 0; e < 2; e++) {
 		good[e] = aligned_alloc(4096, LABEL_BYTES);
-		assert_int_equal(disk_read(disks[0], e ? label_back_offset(16 * MIB) : 0, good[e], LABEL_BYTES, NULL), 0);
+		assert_int_equal(
+			disk_read(disks[0], e ? label_back_offset(16 * MIB) : 0, good[e], LABEL_BYTES, NULL), 0);
 	}
 	for (unsigned i = 0; i < 300; i++) {
 		struct error err = ERROR_INIT;
@@ -526,9 +531,11 @@ static void damage_is_answered(void **state)
 				bad[block + random_below(&r, 512)] = (uint8_t)random_u64(&r);
 				if (random_below(&r, 2)) /* as if it had been written so */
 					put_le32(bad + block + (block == 65536 || block == 131072 ? 65532 : 4092),
-						 checksum_crc32c(bad + block, block == 65536 || block == 131072 ? 65532 : 4092));
+						checksum_crc32c(
+							bad + block, block == 65536 || block == 131072 ? 65532 : 4092));
 			}
-			assert_int_equal(disk_write(disks[0], e ? label_back_offset(16 * MIB) : 0, bad, LABEL_BYTES, NULL), 0);
+			assert_int_equal(
+				disk_write(disks[0], e ? label_back_offset(16 * MIB) : 0, bad, LABEL_BYTES, NULL), 0);
 		}
 		if (read_as(&p, NULL, disks, 1, true, &err))
 			assert_true(err.text[0]);

@@ -19,11 +19,9 @@ struct world {
 };
 static struct world *world;
 
-/* --- stand-ins --------------------------------------------------------------------------------------------------------- */
+/* --- stand-ins ---------------------------------------------------------------------------------------------------- */
 
-void pool_event(struct pool *p, const char *format, ...)
-{
-}
+void pool_event(struct pool *p, const char *format, ...) {}
 void pool_suspend(struct pool *p, const char *format, ...)
 {
 	p->suspended = true;
@@ -43,11 +41,9 @@ int pool_commit_now(struct pool *p, struct error *err)
 	world->commits_asked++;
 	return 0;
 }
-void pool_checkpoint_ask(struct pool *p)
-{
-}
+void pool_checkpoint_ask(struct pool *p) {}
 
-/* --- a world ----------------------------------------------------------------------------------------------------------- */
+/* --- a world ------------------------------------------------------------------------------------------------------ */
 
 static void must(int rc, const struct error *err)
 {
@@ -85,7 +81,8 @@ static struct world *world_make(unsigned disks, unsigned copies, const char *wra
 	p->disk_count = disks;
 	p->group_count = 1;
 	p->copies = copies;
-	p->groups[0] = (struct pool_group){.width = disks, .parity = copies - 1, .disk_count = disks, .kind = GROUP_PARITY};
+	p->groups[0] =
+		(struct pool_group){.width = disks, .parity = copies - 1, .disk_count = disks, .kind = GROUP_PARITY};
 	for (unsigned i = 0; i < disks; i++) {
 		p->groups[0].disks[i] = i;
 		p->disks[i] = (struct pool_disk){.config = &p->config.disks[i], .index = i, .state = PD_ONLINE};
@@ -160,7 +157,8 @@ static struct {
 	size_t bytes;
 } seen;
 
-static int note(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
+static int note(
+	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
 {
 	uint32_t offset = 0;
 	struct log_entry e;
@@ -197,7 +195,7 @@ static void expect_commits(uint64_t first, uint64_t last)
 		assert_int_equal(seen.commits[c - first], c);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static void an_empty_log_says_so(void **state)
 {
@@ -214,7 +212,8 @@ static void goes_round_and_round(void **state)
 	uint64_t held = 0;
 
 	for (uint64_t c = 1; c <= 400; c++) {
-		size_t bytes = random_below(&w->random, 8) ? random_below(&w->random, 30000) : random_below(&w->random, 300000);
+		size_t bytes = random_below(&w->random, 8) ? random_below(&w->random, 30000)
+							   : random_below(&w->random, 300000);
 
 		while (!log_fits(&w->pool, bytes + 1024)) {
 			held = min_of(held + 1 + random_below(&w->random, 3), c - 1);
@@ -401,7 +400,7 @@ static void a_failing_disk_is_replaced(void **state)
 	world_free(w);
 }
 
-/* --- group commit, in virtual time ---------------------------------------------------------------------------------------- */
+/* --- group commit, in virtual time -------------------------------------------------------------------------------- */
 
 #define WRITERS 32
 #define EACH 40
@@ -446,7 +445,8 @@ static int rates(void *arg)
 			random_seed(&random, 3);
 			begin = os_now_ns();
 			for (unsigned i = 0; i < EACH; i++) {
-				must(disk_write(w->disks[0], random_below(&random, 4096) * 4096, unit, 4096, &err), &err);
+				must(disk_write(w->disks[0], random_below(&random, 4096) * 4096, unit, 4096, &err),
+					&err);
 				must(disk_flush(w->disks[0], &err), &err);
 			}
 			ratio[1] = (double)each[0] * EACH / (double)(os_now_ns() - begin);

@@ -62,7 +62,9 @@ static void disks_open(struct world *w, bool copies)
 		char name[16];
 
 		snprintf(name, sizeof name, "disk%u", i);
-		must(crash_disk_open(name, &w->power, copies ? platter_copy(w->platters[i]) : w->platters[i], &o, &w->disks[i], &err), &err);
+		must(crash_disk_open(name, &w->power, copies ? platter_copy(w->platters[i]) : w->platters[i], &o,
+			     &w->disks[i], &err),
+			&err);
 	}
 }
 
@@ -142,7 +144,7 @@ static void world_free(struct world *w)
 	}
 }
 
-/* --- blocks that carry their number and version ------------------------------------------------------------------------------ */
+/* --- blocks that carry their number and version ------------------------------------------------------------------- */
 
 static void block_fill(uint8_t *out, unsigned block, uint32_t version)
 {
@@ -183,12 +185,13 @@ static void block_check(struct world *w, unsigned block, const uint8_t *got, boo
 		memset(expected, 0, sizeof expected);
 	} else {
 		if (get_le32(got) != block || version < w->promised[block] || version > w->written[block])
-			fail_msg("%s: block %u shows block %u version %u; promised %u, written %u", w->shape->name, block, get_le32(got),
-				version, w->promised[block], w->written[block]);
+			fail_msg("%s: block %u shows block %u version %u; promised %u, written %u", w->shape->name,
+				block, get_le32(got), version, w->promised[block], w->written[block]);
 		block_fill(expected, block, version);
 	}
 	if (exact && version != w->written[block])
-		fail_msg("%s: block %u shows version %u, written was %u", w->shape->name, block, version, w->written[block]);
+		fail_msg("%s: block %u shows version %u, written was %u", w->shape->name, block, version,
+			w->written[block]);
 	if (memcmp(expected, got, BLOCK) != 0)
 		fail_msg("%s: block %u is torn", w->shape->name, block);
 }
@@ -235,7 +238,7 @@ static int work(struct world *w, unsigned steps, struct error *err)
 	return rc ? rc : blocks_flush(w, err);
 }
 
-/* --- tests -------------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static int every_shape(void *arg)
 {
@@ -372,7 +375,8 @@ static void cut_everywhere(const char *name, unsigned step)
 
 		for (; at.reached; at.at += stride(step))
 			simulate(one_cut, &at, seed, NULL);
-		print_message("%s, seed %u: power cuts at up to %llu operations\n", name, seed, (unsigned long long)at.at - 1);
+		print_message("%s, seed %u: power cuts at up to %llu operations\n", name, seed,
+			(unsigned long long)at.at - 1);
 	}
 }
 
@@ -426,11 +430,13 @@ static int one_fault(void *arg)
 static void fail_everywhere(const char *name, enum crash_fault fault)
 {
 	for (unsigned seed = 1; seed <= seeds(1); seed++) {
-		struct position at = {.shape = shape_named(name), .at = 1, .seed = seed, .fault = fault, .reached = true};
+		struct position at = {
+			.shape = shape_named(name), .at = 1, .seed = seed, .fault = fault, .reached = true};
 
 		for (at.at += fault % stride(8); at.reached; at.at += stride(8))
 			simulate(one_fault, &at, seed, NULL);
-		print_message("%s, seed %u: faults at up to %llu operations\n", name, seed, (unsigned long long)at.at - 1);
+		print_message(
+			"%s, seed %u: faults at up to %llu operations\n", name, seed, (unsigned long long)at.at - 1);
 	}
 }
 

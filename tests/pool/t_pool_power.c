@@ -32,9 +32,11 @@ static void guarded(const char *what, int (*body)(void *arg, struct oracle_note 
 
 	if (rc != 0)
 		fail_msg("%s: %s", what, err.text);
-	printf("%s: %llu runs, %llu power cuts, %llu operations, %llu sectors compared, %llu checks, %llu scrubs, %llu full oracles\n",
-		what, (unsigned long long)note.runs, (unsigned long long)note.sum.cuts, (unsigned long long)note.sum.operations,
-		(unsigned long long)note.sum.sectors_compared, (unsigned long long)note.sum.checks, (unsigned long long)note.sum.scrubs,
+	printf("%s: %llu runs, %llu power cuts, %llu operations, %llu sectors compared, %llu checks, %llu scrubs, %llu "
+	       "full oracles\n",
+		what, (unsigned long long)note.runs, (unsigned long long)note.sum.cuts,
+		(unsigned long long)note.sum.operations, (unsigned long long)note.sum.sectors_compared,
+		(unsigned long long)note.sum.checks, (unsigned long long)note.sum.scrubs,
 		(unsigned long long)note.sum.full_oracles);
 }
 

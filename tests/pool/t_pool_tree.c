@@ -87,7 +87,7 @@ static void compare(struct world *w, const struct bp *root, const struct model *
 	assert_int_equal(walk.at, min_of(m->count, start + limit));
 }
 
-/* --- shape: TREE-1 to TREE-4 -------------------------------------------------------------------------------------------- */
+/* --- shape: TREE-1 to TREE-4 -------------------------------------------------------------------------------------- */
 
 struct shape {
 	unsigned nodes, leaves, thin;
@@ -144,7 +144,7 @@ static struct shape check_shape(struct world *w, const struct bp *root)
 	return s;
 }
 
-/* --- random changes ------------------------------------------------------------------------------------------------------ */
+/* --- random changes ----------------------------------------------------------------------------------------------- */
 
 struct old_values {
 	const struct model *m;

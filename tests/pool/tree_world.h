@@ -36,7 +36,7 @@ struct world {
 };
 static struct world *the_world;
 
-/* --- a disk that fails at the Nth operation ------------------------------------------------------------------------------ */
+/* --- a disk that fails at the Nth operation ----------------------------------------------------------------------- */
 
 static void failing_submit(struct disk *d, struct disk_request *r)
 {
@@ -76,7 +76,7 @@ static struct disk *failing_wrap(struct disk *below)
 	return d;
 }
 
-/* --- stand-ins ----------------------------------------------------------------------------------------------------------- */
+/* --- stand-ins ---------------------------------------------------------------------------------------------------- */
 
 void pool_event(struct pool *p, const char *format, ...)
 {
@@ -141,7 +141,7 @@ void fold_node_dead(struct pool *p, uint64_t tree, const struct bp *bp)
 	the_world->dead++;
 }
 
-/* --- the world -------------------------------------------------------------------------------------------------------------- */
+/* --- the world ---------------------------------------------------------------------------------------------------- */
 
 static void world_open(struct world *w, unsigned disks, unsigned copies, uint64_t disk_bytes, uint64_t cache_bytes)
 {

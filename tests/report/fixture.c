@@ -12,9 +12,15 @@ static const struct {
 	unsigned depth;
 	double disk_mb_per_s; /* of one disk of the limit */
 } tests[] = {
-	{"write", 16 << 20, 1, 55},          {"rewrite", 16 << 20, 1, 55},          {"read", 16 << 20, 1, 55},
-	{"reread", 16 << 20, 1, 55},         {"randread", 16 << 20, 1, 52},         {"randwrite", 16 << 20, 1, 52},
-	{"randread-128k", 128 << 10, 32, 15}, {"randwrite-128k", 128 << 10, 32, 16}, {"randread-8k", 8 << 10, 32, 1.2},
+	{"write", 16 << 20, 1, 55},
+	{"rewrite", 16 << 20, 1, 55},
+	{"read", 16 << 20, 1, 55},
+	{"reread", 16 << 20, 1, 55},
+	{"randread", 16 << 20, 1, 52},
+	{"randwrite", 16 << 20, 1, 52},
+	{"randread-128k", 128 << 10, 32, 15},
+	{"randwrite-128k", 128 << 10, 32, 16},
+	{"randread-8k", 8 << 10, 32, 1.2},
 	{"randwrite-8k", 8 << 10, 32, 1.3},
 };
 
@@ -23,8 +29,13 @@ static const struct {
 	unsigned disks, data, survives;
 	double write_cost; /* small random writes */
 } layouts[] = {
-	{"single", 1, 1, 0, 1},      {"stripe", 8, 8, 0, 1},  {"raid10", 8, 4, 1, 2}, {"raid10-far", 8, 4, 1, 2},
-	{"raid5", 8, 7, 1, 4},       {"raid6", 8, 6, 2, 6},   {"raid50", 8, 6, 1, 4},
+	{"single", 1, 1, 0, 1},
+	{"stripe", 8, 8, 0, 1},
+	{"raid10", 8, 4, 1, 2},
+	{"raid10-far", 8, 4, 1, 2},
+	{"raid5", 8, 7, 1, 4},
+	{"raid6", 8, 6, 2, 6},
+	{"raid50", 8, 6, 1, 4},
 };
 
 void fixture_empty(struct result *r)
@@ -125,7 +136,8 @@ static double figure(unsigned layout, unsigned test)
 
 	if (write && small)
 		disks /= layouts[layout].write_cost;
-	else if (write || strcmp(tests[test].name, "reread") == 0 || strncmp(layouts[layout].name, "raid10", 6) != 0 || small)
+	else if (write || strcmp(tests[test].name, "reread") == 0 || strncmp(layouts[layout].name, "raid10", 6) != 0 ||
+		 small)
 		disks = write ? layouts[layout].data : disks;
 	else
 		disks = strcmp(layouts[layout].name, "raid10-far") == 0 ? disks : disks / 2;
@@ -143,22 +155,26 @@ void fixture_compare(struct result *r)
 			if (strcmp(c->test, "reread") == 0)
 				cell_note(c, VERDICT_CACHED, "0.02 device bytes for each byte read: less than 0.9");
 			if (strcmp(c->layout, "raid6") == 0 && strcmp(c->test, "randwrite-8k") == 0) {
-				cell_note(c, VERDICT_CPU_BOUND, "CPUs 97 %% busy, more than 90 %%, while disks were 40 %% busy");
+				cell_note(c, VERDICT_CPU_BOUND,
+					"CPUs 97 %% busy, more than 90 %%, while disks were 40 %% busy");
 				cell_note(c, VERDICT_UNSTABLE, "the interval is 12 %% of the median, more than 5 %%");
 			}
 		}
 	for (unsigned l = 1; l < array_count(layouts); l++)
 		for (unsigned t = 0; t < array_count(tests) && (l == 1 || l == 2 || l == 4); t++) {
-			c = fixture_cell(r, layouts[l].name, tests[t].name, "real", figure(l, t) * (t == 2 ? 0.93 : 0.99));
+			c = fixture_cell(
+				r, layouts[l].name, tests[t].name, "real", figure(l, t) * (t == 2 ? 0.93 : 0.99));
 			if (l == 4 && t == 9) {
 				c->mb_per_s = NAN;
-				cell_note(c, VERDICT_FAILED, "disk mem:256MiB#3: write of 8 KiB at 1 MiB: the disk is gone");
+				cell_note(c, VERDICT_FAILED,
+					"disk mem:256MiB#3: write of 8 KiB at 1 MiB: the disk is gone");
 			}
 		}
-	assert_int_equal(result_add_skip(r, "raid60", "raid60 needs at least 2 x 4 disks in a multiple of 2, got 7", NULL), 0);
+	assert_int_equal(
+		result_add_skip(r, "raid60", "raid60 needs at least 2 x 4 disks in a multiple of 2, got 7", NULL), 0);
 }
 
-/* --- texts and golden files ---------------------------------------------------------------------------------------- */
+/* --- texts and golden files --------------------------------------------------------------------------------------- */
 
 char *fixture_print(int (*print)(FILE *out, void *arg), void *arg)
 {
@@ -206,7 +222,8 @@ void fixture_golden(const char *name, const char *text)
 		size_t a = strcspn(expected, "\n"), b = strcspn(text, "\n");
 
 		if (a != b || memcmp(expected, text, a) != 0)
-			fail_msg("%s, line %u:\nexpected: %.*s\nfound:    %.*s", name, line, (int)a, expected, (int)b, text);
+			fail_msg("%s, line %u:\nexpected: %.*s\nfound:    %.*s", name, line, (int)a, expected, (int)b,
+				text);
 		expected += a + (expected[a] == '\n');
 		text += b + (text[b] == '\n');
 	}

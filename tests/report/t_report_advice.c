@@ -169,7 +169,8 @@ static void test_published_rows_are_judged(void **state)
 	struct rig rig = {NULL, "sata-8x55", &style};
 	char *text = fixture_print(print_published, &rig);
 
-	expect(text, "VxVM striped mirror, iozone 16M, Solaris 10: IMPOSSIBLE: dd write: 259 > 8/2 x 60 = 240 MB/s; write: 304 > 8/2 x 60 = 240 MB/s");
+	expect(text, "VxVM striped mirror, iozone 16M, Solaris 10: IMPOSSIBLE: dd write: 259 > 8/2 x 60 = 240 MB/s; "
+		     "write: 304 > 8/2 x 60 = 240 MB/s");
 	expect(text, "UFS single, iozone 16M: IMPOSSIBLE: read: 73 > one disk of 60 MB/s");
 	expect_not(text, "VxFS single, iozone 16M:"); /* 63 is within what "50 to 60" may mean */
 	expect_not(text, "VxVM stripe, iozone 16M, Solaris 10; same at 16 GB:");
@@ -224,7 +225,7 @@ static void test_every_rig_prints_and_others_are_refused(void **state)
 	free(rigs);
 }
 
-/* --- runs ---------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 struct pair {
 	const struct result *runs[2];
@@ -295,11 +296,16 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole_comparison), cmocka_unit_test(test_ties_are_called_ties),
-		cmocka_unit_test(test_ties_of_repeated_cells_go_by_their_intervals), cmocka_unit_test(test_only_valid_cold_cells_count),
-		cmocka_unit_test(test_nothing_valid_gives_no_advice), cmocka_unit_test(test_a_single_layout_is_not_recommended),
-		cmocka_unit_test(test_published_rows_are_judged), cmocka_unit_test(test_published_beside_ours),
-		cmocka_unit_test(test_every_rig_prints_and_others_are_refused), cmocka_unit_test(test_runs_beside_each_other),
+		cmocka_unit_test(test_whole_comparison),
+		cmocka_unit_test(test_ties_are_called_ties),
+		cmocka_unit_test(test_ties_of_repeated_cells_go_by_their_intervals),
+		cmocka_unit_test(test_only_valid_cold_cells_count),
+		cmocka_unit_test(test_nothing_valid_gives_no_advice),
+		cmocka_unit_test(test_a_single_layout_is_not_recommended),
+		cmocka_unit_test(test_published_rows_are_judged),
+		cmocka_unit_test(test_published_beside_ours),
+		cmocka_unit_test(test_every_rig_prints_and_others_are_refused),
+		cmocka_unit_test(test_runs_beside_each_other),
 		cmocka_unit_test(test_runs_without_a_common_cell),
 	};
 

@@ -63,11 +63,11 @@ static void test_round_trip(void **state)
 
 static void test_field_names_are_the_documented_ones(void **state)
 {
-	static const char *const names[] = {
-		"stack", "layout", "road", "fs", "disks", "test", "compression", "payload", "block_bytes", "depth", "jobs", "clock", "fill",
-		"state", "mb_per_s", "iops", "limit_mb_per_s", "model_mb_per_s", "efficiency", "verdict", "verdicts", "verdict_reason",
-		"logical_bytes", "device_read_bytes", "device_write_bytes", "cpu_seconds", "elapsed_s", "samples", "interval", "latency_ns",
-		"usable_bytes", "failures_survived", "create_s", "ready_s", "compress_ratio"};
+	static const char *const names[] = {"stack", "layout", "road", "fs", "disks", "test", "compression", "payload",
+		"block_bytes", "depth", "jobs", "clock", "fill", "state", "mb_per_s", "iops", "limit_mb_per_s",
+		"model_mb_per_s", "efficiency", "verdict", "verdicts", "verdict_reason", "logical_bytes",
+		"device_read_bytes", "device_write_bytes", "cpu_seconds", "elapsed_s", "samples", "interval",
+		"latency_ns", "usable_bytes", "failures_survived", "create_s", "ready_s", "compress_ratio"};
 	static const char *const top[] = {"host", "disks", "command", "seed", "version", "schema", "cells", "skips"};
 	static const char *const latency[] = {"p50", "p95", "p99", "p999", "max"};
 	struct result r;
@@ -154,8 +154,9 @@ static void test_fio_shape(void **state)
 	assert_int_equal(json_integer_value(json_object_get(write, "bw_bytes")), 102400000);
 	assert_int_equal(json_integer_value(json_object_get(write, "bw")), 100000);
 	assert_int_equal(json_integer_value(json_object_get(write, "io_bytes")), 700000000);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(write, "clat_ns"), "percentile"), "99.000000")),
-			 15000000);
+	assert_int_equal(json_integer_value(json_object_get(
+				 json_object_get(json_object_get(write, "clat_ns"), "percentile"), "99.000000")),
+		15000000);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(job, "read"), "bw_bytes")), 0);
 	job = json_array_get(jobs, 1);
 	assert_true(fabs(json_number_value(json_object_get(json_object_get(job, "read"), "iops")) - 1000) < 1e-6);
@@ -230,9 +231,13 @@ static void test_cut_and_changed_documents_do_not_crash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_field_names_are_the_documented_ones),
-		cmocka_unit_test(test_not_measured_is_null), cmocka_unit_test(test_paths_of_any_bytes), cmocka_unit_test(test_fio_shape),
-		cmocka_unit_test(test_lying_documents_are_refused), cmocka_unit_test(test_cut_and_changed_documents_do_not_crash),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_field_names_are_the_documented_ones),
+		cmocka_unit_test(test_not_measured_is_null),
+		cmocka_unit_test(test_paths_of_any_bytes),
+		cmocka_unit_test(test_fio_shape),
+		cmocka_unit_test(test_lying_documents_are_refused),
+		cmocka_unit_test(test_cut_and_changed_documents_do_not_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

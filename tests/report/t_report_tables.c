@@ -322,12 +322,22 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_80), cmocka_unit_test(test_table_160), cmocka_unit_test(test_table_real),
-		cmocka_unit_test(test_table_tiny_is_cut_not_clipped), cmocka_unit_test(test_colour_only_when_asked),
-		cmocka_unit_test(test_bars), cmocka_unit_test(test_prediction), cmocka_unit_test(test_cells),
-		cmocka_unit_test(test_units), cmocka_unit_test(test_large_numbers), cmocka_unit_test(test_capacity_in_both_units),
-		cmocka_unit_test(test_price_and_link), cmocka_unit_test(test_rows_that_share_a_layout_are_told_apart),
-		cmocka_unit_test(test_names_cannot_steer_the_terminal), cmocka_unit_test(test_markdown), cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_table_80),
+		cmocka_unit_test(test_table_160),
+		cmocka_unit_test(test_table_real),
+		cmocka_unit_test(test_table_tiny_is_cut_not_clipped),
+		cmocka_unit_test(test_colour_only_when_asked),
+		cmocka_unit_test(test_bars),
+		cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_cells),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_large_numbers),
+		cmocka_unit_test(test_capacity_in_both_units),
+		cmocka_unit_test(test_price_and_link),
+		cmocka_unit_test(test_rows_that_share_a_layout_are_told_apart),
+		cmocka_unit_test(test_names_cannot_steer_the_terminal),
+		cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_csv_quotes_and_leaves_empty),
 	};
 

@@ -28,28 +28,29 @@ extern const char *const array_state_names[4];
 extern const char *const array_member_state_names[4];
 
 struct array_create_options {
-	const char *name;      /* [A-Za-z0-9_.-]{1,63} */
-	const char *layout;    /* layout_init's grammar */
-	uint64_t chunk_bytes;  /* 0: default */
+	const char *name;     /* [A-Za-z0-9_.-]{1,63} */
+	const char *layout;   /* layout_init's grammar */
+	uint64_t chunk_bytes; /* 0: default */
 	enum layout_rotation rotation;
 	enum array_hole hole;
-	struct disk *log;      /* dedicated log disk, or NULL: on the members */
-	bool force;            /* over a label of another array */
+	struct disk *log; /* dedicated log disk, or NULL: on the members */
+	bool force;       /* over a label of another array */
 };
 
 struct array_tuning {
-	uint64_t buffer_bytes;       /* write-back buffer; 0: 4 MiB a disk, 64 to 256 MiB. In any case at most 1/32 of the
+	uint64_t buffer_bytes;    /* write-back buffer; 0: 4 MiB a disk, 64 to 256 MiB. In any case at most 1/32 of the
 				      * array or 8 MiB, whichever is more, and at least two rows of up to 128 MiB each */
-	uint64_t buffer_age_ns;      /* a partial row waits so long at most, default 1 s */
-	unsigned read_ahead_rows;    /* at most; default 0 = by the layout, at least 2; UINT_MAX: none */
-	unsigned writers;            /* threads that write rows; 0: one for six disks, 4 to 16 */
+	uint64_t buffer_age_ns;   /* a partial row waits so long at most, default 1 s */
+	unsigned read_ahead_rows; /* at most; default 0 = by the layout, at least 2; UINT_MAX: none */
+	unsigned writers;         /* threads that write rows; 0: one for six disks, 4 to 16 */
 	unsigned no_log_fault_for_tests;
 };
 void array_tuning_init(struct array_tuning *t);
 
 /* Needs no initialisation: rows start as *never* and read as zeros. Disks are borrowed: the caller closes them
  * after array_close. Writes the labels and closes again; array_open assembles. */
-int array_create(const struct array_create_options *o, struct disk *const *disks, unsigned disk_count, struct error *err);
+int array_create(
+	const struct array_create_options *o, struct disk *const *disks, unsigned disk_count, struct error *err);
 
 /* Assembles from the labels of the disks given, in any order; foreign disks, disks of other arrays (when name
  * is given) are passed over, stale members and duplicates are told apart by identity and event count. Replays the
@@ -60,8 +61,8 @@ struct array_open_options {
 	struct array_tuning tuning;
 };
 void array_open_options_init(struct array_open_options *o);
-int array_open(struct array **ret_array, const struct array_open_options *o, struct disk *const *disks, unsigned disk_count,
-	       struct error *err);
+int array_open(struct array **ret_array, const struct array_open_options *o, struct disk *const *disks,
+	unsigned disk_count, struct error *err);
 /* Writes what waits, marks the array clean. Frees it in any case. */
 int array_close(struct array *a, struct error *err);
 /* As after a power cut: nothing more is written. For tests. */
@@ -127,13 +128,16 @@ struct array_check_result {
 };
 /* progress may be NULL; returning false stops with ERR_INTERRUPTED. */
 typedef bool array_progress(void *arg, uint64_t done_bytes, uint64_t total_bytes);
-int array_check(struct array *a, bool repair, struct array_check_result *ret, array_progress *progress, void *arg, struct error *err);
+int array_check(struct array *a, bool repair, struct array_check_result *ret, array_progress *progress, void *arg,
+	struct error *err);
 /* Puts `disk` in the place of member `index` and rebuilds onto it. The old one may be there still: then it is
  * copied from where it can be read. Resumes after an interruption at the next open. */
-int array_replace(struct array *a, unsigned index, struct disk *disk, bool force, array_progress *progress, void *arg, struct error *err);
+int array_replace(struct array *a, unsigned index, struct disk *disk, bool force, array_progress *progress, void *arg,
+	struct error *err);
 int array_rebuild(struct array *a, array_progress *progress, void *arg, struct error *err); /* goes on with one */
 /* Mirrors: one more copy, or one less. */
-int array_attach(struct array *a, struct disk *disk, bool force, array_progress *progress, void *arg, struct error *err);
+int array_attach(
+	struct array *a, struct disk *disk, bool force, array_progress *progress, void *arg, struct error *err);
 int array_detach(struct array *a, unsigned index, struct error *err);
 /* Clears the labels of all members that are there. */
 int array_destroy(struct array *a, struct error *err); /* a is freed */

@@ -72,11 +72,11 @@ struct bench_pool_options {
 	const char *layout;
 	uint64_t cache_bytes, dirty_bytes; /* 0: what a pool takes by itself */
 };
-int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disks, unsigned disk_count, struct bench_pool **ret,
-	double *ret_create_s, struct error *err);
+int bench_pool_open(const struct bench_pool_options *o, struct disk *const *disks, unsigned disk_count,
+	struct bench_pool **ret, double *ret_create_s, struct error *err);
 void bench_pool_close(struct bench_pool *p); /* NULL is fine */
-int bench_pool_volume(struct bench_pool *p, uint64_t bytes, uint32_t record_bytes, const char *compression, struct target **ret_target,
-	struct error *err);
+int bench_pool_volume(struct bench_pool *p, uint64_t bytes, uint32_t record_bytes, const char *compression,
+	struct target **ret_target, struct error *err);
 struct spindle_pool_info;
 void bench_pool_info(struct bench_pool *p, struct spindle_pool_info *ret); /* see spindle.h */
 /* What a layout is, without disks; ERR_USAGE when it does not fit so many. */

@@ -25,9 +25,9 @@ enum layout_kind {
 	LAYOUT_SINGLE,
 	LAYOUT_CONCAT,
 	LAYOUT_STRIPE,
-	LAYOUT_MIRROR,   /* n-way; with G groups: mirrorxG, a stripe over G mirrors */
-	LAYOUT_RAID10,   /* `copies` copies over all disks: near, far, offset as md has them */
-	LAYOUT_RAID01,   /* a mirror of two stripes */
+	LAYOUT_MIRROR, /* n-way; with G groups: mirrorxG, a stripe over G mirrors */
+	LAYOUT_RAID10, /* `copies` copies over all disks: near, far, offset as md has them */
+	LAYOUT_RAID01, /* a mirror of two stripes */
 	LAYOUT_RAID4,
 	LAYOUT_RAID5,
 	LAYOUT_RAID6,
@@ -61,7 +61,7 @@ struct layout {
  * multiple of the groups, chunk no power of two or out of range, unknown name), ERR_TOO_SMALL for disks.
  */
 int layout_init(struct layout *l, const char *name, unsigned disks, const uint64_t *disk_bytes, uint64_t chunk_bytes,
-		enum layout_rotation rotation, struct error *err);
+	enum layout_rotation rotation, struct error *err);
 /* The same checks on a layout that was read from a label: nothing in it is trusted. */
 int layout_check(const struct layout *l, struct error *err);
 char *layout_name(const struct layout *l, char text[32]); /* canonical: "raid5x9", "raid50", "raid10-far" */
@@ -69,9 +69,12 @@ char *layout_name(const struct layout *l, char text[32]); /* canonical: "raid5x9
 bool layout_misfit(const char *name, unsigned disks, char *ret_reason, size_t reason_bytes);
 
 uint64_t layout_capacity_bytes(const struct layout *l);
-unsigned layout_failures_survived(const struct layout *l); /* any so many disks may fail */
+unsigned layout_failures_survived(const struct layout *l);        /* any so many disks may fail */
 bool layout_survives(const struct layout *l, const bool *failed); /* failed[disks] */
-static inline bool layout_has_parity(const struct layout *l) { return l->parity > 0; }
+static inline bool layout_has_parity(const struct layout *l)
+{
+	return l->parity > 0;
+}
 
 /* First-order model in units of one disk: how many disks' sequential rate / random operations (docs/layouts.md).
  * Sequential means one stream; random means many requests at once over the whole array. */
@@ -88,15 +91,15 @@ struct layout_place {
 };
 /* copy < l->copies. Concat: any logical offset, `ret_run` bytes are contiguous from there. */
 void layout_place(const struct layout *l, uint64_t chunk, unsigned copy, struct layout_place *ret);
-void layout_place_concat(const struct layout *l, uint64_t offset_bytes, struct layout_place *ret,
-			 uint64_t *ret_run_bytes);
+void layout_place_concat(
+	const struct layout *l, uint64_t offset_bytes, struct layout_place *ret, uint64_t *ret_run_bytes);
 
 /* --- parity rows ------------------------------------------------------------------------------------------------ */
 
 struct layout_row {
 	uint64_t row;
 	unsigned group, data, parity;
-	uint64_t offset_bytes; /* of the chunk, the same on each of its disks */
+	uint64_t offset_bytes;           /* of the chunk, the same on each of its disks */
 	unsigned disk[LAYOUT_WIDTH_MAX]; /* data columns in logical order, then P, then Q */
 };
 uint64_t layout_row_count(const struct layout *l);
@@ -113,19 +116,19 @@ uint64_t layout_row_at(const struct layout *l, unsigned disk, uint64_t offset_by
  * A touched column that is not whole is read before it goes into MODIFY (delta), RECONSTRUCT or RECOVER (merge).
  */
 enum layout_write_way {
-	LAYOUT_WRITE_FULL,         /* all data columns are given: no reads */
-	LAYOUT_WRITE_MODIFY,       /* read old data of the touched columns and old parity */
-	LAYOUT_WRITE_RECONSTRUCT,  /* read the untouched data columns */
-	LAYOUT_WRITE_RECOVER,      /* degraded: read what parity_recover needs, recover, then as RECONSTRUCT */
+	LAYOUT_WRITE_FULL,        /* all data columns are given: no reads */
+	LAYOUT_WRITE_MODIFY,      /* read old data of the touched columns and old parity */
+	LAYOUT_WRITE_RECONSTRUCT, /* read the untouched data columns */
+	LAYOUT_WRITE_RECOVER,     /* degraded: read what parity_recover needs, recover, then as RECONSTRUCT */
 };
 struct layout_write_plan {
 	enum layout_write_way way;
 	unsigned reads, writes;
-	bool read[LAYOUT_WIDTH_MAX]; /* columns to read */
+	bool read[LAYOUT_WIDTH_MAX];  /* columns to read */
 	bool write[LAYOUT_WIDTH_MAX]; /* columns to write (present ones only) */
 };
 int layout_plan_write(unsigned data, unsigned parity, const bool *touched, const bool *whole, const bool *failed,
-		      struct layout_write_plan *ret, struct error *err); /* ERR_LOST beyond `parity` failures */
+	struct layout_write_plan *ret, struct error *err); /* ERR_LOST beyond `parity` failures */
 /* Which columns parity_recover reads to bring back all that is missing: every data column that is there and, for
  * each missing data column, one parity column, P first. Nothing when nothing is missing. ERR_LOST when too many are. */
 int layout_plan_recover(unsigned data, unsigned parity, const bool *failed, bool *ret_read, struct error *err);
@@ -141,24 +144,24 @@ struct parity_impl {
 	void (*generate)(unsigned data, unsigned parity, size_t bytes, void *const *columns);
 	/* parity ^= contribution of (old ^ new) of data column i: delta = old ^ new; a NULL parity column is skipped */
 	void (*update)(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-		       void *const *parity_columns);
+		void *const *parity_columns);
 	/* targets[r] = Σ factors[r × sources + s] · source[s]: what recovery needs; at most three targets, which are
 	 * none of the sources */
 	void (*combine)(unsigned sources, unsigned targets, const uint8_t *factors, size_t bytes, void *const *source,
-			void *const *target);
+		void *const *target);
 };
 extern const struct parity_impl parity_impls[];
 extern const size_t parity_impl_count;
 void parity_generate(unsigned data, unsigned parity, size_t bytes, void *const *columns);
-void parity_update(unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta,
-		   void *const *parity_columns);
+void parity_update(
+	unsigned data, unsigned parity, unsigned column, size_t bytes, const void *delta, void *const *parity_columns);
 void parity_xor(void *to, const void *from, size_t bytes); /* to ^= from */
 /* Recovers the columns with failed[c] (at most `parity` of them, data or parity) in place from the others, reading
  * only those that layout_plan_recover names. */
 int parity_recover_with(const struct parity_impl *impl, unsigned data, unsigned parity, size_t bytes,
-			void *const *columns, const bool *failed, struct error *err);
-int parity_recover(unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed,
-		   struct error *err);
+	void *const *columns, const bool *failed, struct error *err);
+int parity_recover(
+	unsigned data, unsigned parity, size_t bytes, void *const *columns, const bool *failed, struct error *err);
 /* True when the parity columns match the data; for check. With P and Q (and R) and one wrong data column,
  * ret_column is that column (all parities agree on it), else -1. */
 bool parity_verify(unsigned data, unsigned parity, size_t bytes, void *const *columns, int *ret_column);

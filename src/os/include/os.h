@@ -43,8 +43,8 @@ struct os_cond {
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-uint64_t os_now_ns(void);                    /* monotonic; virtual in the simulated world, from 0 */
-uint64_t os_wall_ns(void);                   /* since 1970; in the simulated world a fixed epoch + os_now_ns */
+uint64_t os_now_ns(void);                     /* monotonic; virtual in the simulated world, from 0 */
+uint64_t os_wall_ns(void);                    /* since 1970; in the simulated world a fixed epoch + os_now_ns */
 void os_sleep_until_ns(uint64_t deadline_ns); /* returns at once when it has passed */
 void os_sleep_ns(uint64_t ns);
 bool os_is_simulated(void);
@@ -86,7 +86,7 @@ static inline void os__unlock(struct os_mutex **m)
 	if (*m)
 		os_mutex_unlock(*m);
 }
-#define os_scoped_lock(m)                                                                         \
+#define os_scoped_lock(m)                                                                                              \
 	__attribute__((cleanup(os__unlock), unused)) struct os_mutex *os__guard = (os_mutex_lock(m), (m))
 
 /* --- timers ----------------------------------------------------------------------------------- */

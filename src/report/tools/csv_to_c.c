@@ -73,12 +73,14 @@ int main(int argc, char **argv)
 		count = split(line, fields);
 		if (columns == 0) {
 			columns = count;
-			printf("extern const char *const %s[][%u];\nextern const size_t %s_rows;\n\n", argv[1], columns, argv[1]);
+			printf("extern const char *const %s[][%u];\nextern const size_t %s_rows;\n\n", argv[1], columns,
+				argv[1]);
 			printf("const char *const %s[][%u] = {\n", argv[1], columns);
 			continue;
 		}
 		if (count != columns) {
-			fprintf(stderr, "%s, line %u: %u fields where the header has %u\n", argv[2], number, count, columns);
+			fprintf(stderr, "%s, line %u: %u fields where the header has %u\n", argv[2], number, count,
+				columns);
 			return 1;
 		}
 		printf("\t{");

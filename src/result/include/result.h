@@ -18,8 +18,9 @@
 /* In the order of precedence: a cell's `verdict` is the first that holds. */
 #define VERDICTS(X)                                                                                                    \
 	X(FAILED)                                                                                                      \
-	X(SKIPPED) X(IMPOSSIBLE) X(CACHED) X(DATA_REDUCED) X(BACKGROUND) X(FLUSH_LIE) X(DEGRADED) X(TOO_SHORT)         \
-		X(TOOL_BOUND) X(CPU_BOUND) X(BUS_BOUND) X(SLOW_DISK) X(NOT_STEADY) X(UNSTABLE) X(VALID)
+	X(SKIPPED)                                                                                                     \
+	X(IMPOSSIBLE) X(CACHED) X(DATA_REDUCED) X(BACKGROUND) X(FLUSH_LIE) X(DEGRADED) X(TOO_SHORT) X(TOOL_BOUND)      \
+		X(CPU_BOUND) X(BUS_BOUND) X(SLOW_DISK) X(NOT_STEADY) X(UNSTABLE) X(VALID)
 enum verdict {
 #define X(name) VERDICT_##name,
 	VERDICTS(X)
