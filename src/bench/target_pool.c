@@ -9,6 +9,7 @@
 #include "spindle_disk.h"
 
 #define POOL_NAME "compare"
+#define RESERVE_SHARE (1.0 / 16) /* of its columns (docs/pool.md) */
 
 struct bench_pool {
 	struct spindle_pool *pool;
@@ -164,6 +165,7 @@ int bench_pool_layout(const char *layout, unsigned disks, struct bench_pool_shap
 		.failures_survived = survived,
 		.is_mirror = strcmp(kind, "mirror") == 0,
 		.data_share = strcmp(kind, "mirror") == 0 ? 1.0 / each : 1.0 - (double)survived / width};
+	ret->usable_share = ret->data_share * (1 - RESERVE_SHARE);
 	return 0;
 }
 

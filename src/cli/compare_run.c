@@ -228,20 +228,6 @@ static int limits_measure(struct compare *c, struct disk *const *disks, unsigned
 	return status;
 }
 
-/*
- * A large record that goes to a random place is cut over the `width` disks that work side by side, and each of them seeks
- * for its piece. The limit tells what one disk does with whole records, the sequential test what it does without seeks;
- * the difference is the seek: t = B/I - B/R, and a piece of B/width takes t + B/width/R.
- */
-static double record_rate(double width, double block_mb, double one, double stream)
-{
-	double seek_s = block_mb / one - block_mb / stream, piece_mb = block_mb / width;
-
-	if (!(stream > 0) || !(seek_s > 0) || width <= 1)
-		return width * one;
-	return width * piece_mb / (seek_s + piece_mb / stream);
-}
-
 /* What the layout can give: its first-order model in units of one disk, times what one disk gave in the limit. */
 static double model_of(const struct layout *l, const struct workload *w, const struct compare_limits_of *limits,
 	size_t index, unsigned disks)
@@ -262,40 +248,14 @@ static double model_of(const struct layout *l, const struct workload *w, const s
 		read = m.random_read * one;
 		write = m.random_write_small * one;
 	} else {
-		read = record_rate(m.seq_read, (double)w->block_bytes / 1e6, one, limits->stream_read);
-		write = record_rate(m.seq_write, (double)w->block_bytes / 1e6, one, limits->stream_write);
+		read = bench_record_rate(m.seq_read, (double)w->block_bytes / 1e6, one, limits->stream_read);
+		write = bench_record_rate(m.seq_write, (double)w->block_bytes / 1e6, one, limits->stream_write);
 	}
 	if (w->read_percent == 100)
 		return read * slow;
 	if (w->read_percent == 0)
 		return write * slow;
 	return slow / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
-}
-
-/*
- * A pool writes what is random in order, into full stripes: what bounds it is the disks' sequential rate, so that is its
- * limit for writes of every kind. It reads parity's disks too: a stream passes parity by a seek, and a mirror's copies
- * serve in turns. A large record at a random place is cut over the data columns.
- */
-static void pool_limit(const struct bench_pool_shape *shape, const struct workload *w,
-	const struct compare_limits_of *limits, unsigned disks, struct bench_limit *limit)
-{
-	double one = limit->mb_per_s / disks, in_order = limits->stream_write;
-
-	if (w->read_percent == 0 && w->random && isfinite(limit->mb_per_s) && in_order > one) {
-		limit->alone_mb_per_s *= in_order / one;
-		limit->mb_per_s = in_order * disks;
-		one = in_order;
-	}
-	if (!isfinite(limit->mb_per_s) || w->read_then_write || (w->read_percent > 0 && w->read_percent < 100))
-		limit->model_mb_per_s = NAN;
-	else if (w->read_percent == 0)
-		limit->model_mb_per_s = one * disks * shape->data_share;
-	else if (w->random && w->block_bytes >= SPAN_STEP_BYTES)
-		limit->model_mb_per_s = record_rate(shape->is_mirror ? disks : disks * shape->data_share,
-			(double)w->block_bytes / 1e6, one, limits->stream_read);
-	else
-		limit->model_mb_per_s = one * disks;
 }
 
 /* --- one layout --------------------------------------------------------------------------------------------------- */
@@ -319,9 +279,6 @@ struct layout_run {
 	bool fresh_disks; /* nothing was written to them: memory and file blocks are still to be touched */
 };
 
-/* A pool keeps a sixteenth of its columns in reserve (docs/pool.md). */
-#define POOL_SHARE (15.0 / 16)
-
 static int nominal_make(struct layout_run *run, struct disk *const *disks, struct error *err)
 {
 	uint64_t bytes[LAYOUT_DISKS_MAX];
@@ -331,7 +288,7 @@ static int nominal_make(struct layout_run *run, struct disk *const *disks, struc
 			run->pool_bytes += disk_traits(disks[i])->nominal_bytes;
 		if (bench_pool_layout(run->name, run->disk_count, &run->shape, err))
 			return ERR_USAGE;
-		run->pool_bytes = (uint64_t)((double)run->pool_bytes * run->shape.data_share * POOL_SHARE);
+		run->pool_bytes = (uint64_t)((double)run->pool_bytes * run->shape.usable_share);
 		return 0;
 	}
 
@@ -397,7 +354,8 @@ static int cell_run(struct layout_run *run, struct target *target, const struct 
 	cli_progress_phase(&c->progress, "%s %s %s", run->clock, run->name, w->test);
 	run->announced = index + 1;
 	if (run->layout->is_pool)
-		pool_limit(&run->shape, w, run->limits, run->disk_count, &limit);
+		bench_pool_limit(
+			&run->shape, w, run->disk_count, run->limits->stream_read, run->limits->stream_write, &limit);
 	else
 		limit.model_mb_per_s = model_of(&run->nominal, w, run->limits, index, run->disk_count);
 	cell_init(&cell);

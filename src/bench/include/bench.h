@@ -83,7 +83,8 @@ void bench_pool_info(struct bench_pool *p, struct spindle_pool_info *ret); /* se
 struct bench_pool_shape {
 	unsigned groups, failures_survived;
 	bool is_mirror;
-	double data_share; /* of the raw bytes */
+	double data_share;   /* of the raw bytes */
+	double usable_share; /* the same without the reserve */
 };
 int bench_pool_layout(const char *layout, unsigned disks, struct bench_pool_shape *ret, struct error *err);
 
@@ -167,6 +168,14 @@ int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const st
 /* The same for a target whose disks are not known, within its own span: ERR_UNSUPPORTED without a `bare`. What is read
  * must have been written; a workload that writes leaves other data behind. */
 int bench_limit_target(struct target *t, const struct workload *w, struct bench_limit *ret, struct error *err);
+
+/* What `width` disks side by side make of records of so many MB at random places, each cut over all of them: MB/s.
+ * `one` and `stream`: what one disk does with whole records, and as a stream. */
+double bench_record_rate(double width, double block_mb, double one, double stream);
+/* Turns the limit of bare disks into that of a pool over them, and adds the model. stream_read and stream_write: of one
+ * disk, MB/s; 0 when not known. */
+void bench_pool_limit(const struct bench_pool_shape *shape, const struct workload *w, unsigned disks,
+	double stream_read, double stream_write, struct bench_limit *limit);
 
 /* What the CPU of this machine costs per stage, for the charge of virtual time and for `bench cpu:`. */
 void bench_cpu_measure(struct os_cost ret_costs[OS_STAGE_COUNT]);
