@@ -4,7 +4,8 @@
  * Leaders of one figure are told with those that tie with them. A recommendation for a use weighs several figures: each
  * is divided by the best of the candidates, and the weighted geometric mean of these shares is the score, so that no
  * unit outweighs another and being poor in one thing cannot be bought off by much of the rest. Scores closer than 5 %
- * are a tie.
+ * are a tie only where each figure is one; where one layout has more of this and less of that, both sides are told. Of
+ * the speeds that a use weighs at least half must have been measured.
  */
 #include <string.h>
 
@@ -93,8 +94,7 @@ static void figure_text(const struct advisor *a, size_t row, enum figure f, stru
 	char value[REPORT_TEXT_BYTES], test[REPORT_TEXT_BYTES];
 
 	if (f == CAPACITY)
-		text_addf(to, "%.*f TB usable", usable_of(a, row) < 1000000000000u ? 3 : 2,
-			(double)usable_of(a, row) / 1e12);
+		text_addf(to, "%s usable", report__space(usable_of(a, row), false, value));
 	else if (c && report__in_iops(c))
 		text_addf(to, "%s %s IOPS at depth %u", report__test(c->test, test), report__count(c->iops, value),
 			c->depth * max_of(c->jobs, 1u));
@@ -202,6 +202,7 @@ static void say_capacity(const struct advisor *a, bool *in, unsigned least_survi
 {
 	struct text t = {0};
 	uint64_t most = 0;
+	char decimal[REPORT_TEXT_BYTES], binary[REPORT_TEXT_BYTES];
 
 	for (size_t i = 0; i < a->m.row_count; i++)
 		if (survives(a, i) >= least_survives)
@@ -214,20 +215,19 @@ static void say_capacity(const struct advisor *a, bool *in, unsigned least_survi
 			return; /* it was named above */
 	}
 	list_rows(a, in, &t);
-	report__paragraph(a->style, a->out, 4, "  Best capacity%s: %s, %.2f TB = %.2f TiB.",
+	report__paragraph(a->style, a->out, 4, "  Best capacity%s: %s, %s = %s.",
 		least_survives ? " that survives a failure" : " of all, without redundancy",
-		t.failed ? "(out of memory)" : t.bytes, (double)most / 1e12, (double)most / 1099511627776.0);
+		t.failed ? "(out of memory)" : t.bytes, report__space(most, false, decimal),
+		report__space(most, true, binary));
 	text_release(&t);
 }
 
 /* --- recommendations ---------------------------------------------------------------------------------------------- */
 
-/* 0 for a row that lacks a VALID cell of something that is weighed. A figure that no row has is left out, but space alone
- * recommends nothing. */
+/* 0 for a row that lacks a VALID cell of something that is weighed. A figure that no row has is left out. */
 static double score_of(const struct advisor *a, size_t row, const struct use *use, const double *best)
 {
 	double sum = 0, weights = 0;
-	unsigned speeds = 0;
 
 	for (int f = 0; f < FIGURE_COUNT; f++) {
 		double value;
@@ -239,9 +239,47 @@ static double score_of(const struct advisor *a, size_t row, const struct use *us
 			return 0;
 		sum += use->weights[f] * log(value / best[f]);
 		weights += use->weights[f];
-		speeds += f != CAPACITY;
 	}
-	return speeds > 0 ? exp(sum / weights) : 0;
+	return weights > 0 ? exp(sum / weights) : 0;
+}
+
+#define WEIGHT_MIN 0.5 /* of all speeds that a use weighs: space and a side of it recommend nothing */
+
+static bool enough_measured(const struct use *use, const double *best)
+{
+	double all = 0, measured = 0;
+
+	for (int f = 0; f < FIGURE_COUNT; f++) {
+		all += f == CAPACITY ? 0 : use->weights[f];
+		measured += f == CAPACITY || best[f] <= 0 ? 0 : use->weights[f];
+	}
+	return measured >= WEIGHT_MIN * all;
+}
+
+static bool figure_ties(const struct advisor *a, size_t row, size_t other, enum figure f)
+{
+	double mine = figure_value(a, row, f), its = figure_value(a, other, f);
+
+	return f == CAPACITY ? fabs(mine - its) <= TIE_SHARE * max_of(mine, its) : ties(a, row, other, f);
+}
+
+/* "a tie with raid50", or, of one that has more of this and less of that, "as good on balance is raid50 (usable 1.78
+ * times, random write 0.27 times)". */
+static void balance_text(
+	const struct advisor *a, const struct use *use, const double *best, size_t row, size_t chosen, struct text *to)
+{
+	unsigned told = 0;
+	bool tie = true;
+
+	for (int f = 0; f < FIGURE_COUNT; f++)
+		if (use->weights[f] > 0 && best[f] > 0)
+			tie &= figure_ties(a, row, chosen, (enum figure)f);
+	text_addf(to, "; %s %s", tie ? "a tie with" : "as good on balance is", a->m.rows[row].label);
+	for (int f = 0; f < FIGURE_COUNT && !tie; f++)
+		if (use->weights[f] > 0 && best[f] > 0 && !figure_ties(a, row, chosen, (enum figure)f))
+			text_addf(to, "%s%s %.2f times", told++ ? ", " : " (", figures[f].words,
+				figure_value(a, row, (enum figure)f) / figure_value(a, chosen, (enum figure)f));
+	text_addf(to, "%s", told ? ")" : "");
 }
 
 static unsigned survival_of(const struct advisor *a, const struct use *use)
@@ -254,7 +292,7 @@ static unsigned survival_of(const struct advisor *a, const struct use *use)
 
 static void say_use(const struct advisor *a, const struct use *use, double *scores)
 {
-	unsigned least = survival_of(a, use), tied = 0;
+	unsigned least = survival_of(a, use);
 	double best[FIGURE_COUNT] = {0};
 	struct text t = {0};
 	int chosen = -1;
@@ -263,6 +301,10 @@ static void say_use(const struct advisor *a, const struct use *use, double *scor
 		for (int f = 0; f < FIGURE_COUNT; f++)
 			if (survives(a, i) >= least)
 				best[f] = max_of(best[f], figure_value(a, i, (enum figure)f));
+	if (!enough_measured(use, best)) {
+		report__paragraph(a->style, a->out, 4, "  For %s: too little of what counts was measured.", use->name);
+		return;
+	}
 	for (size_t i = 0; i < a->m.row_count; i++) {
 		scores[i] = survives(a, i) >= least ? score_of(a, i, use, best) : 0;
 		if (scores[i] > 0 && (chosen < 0 || scores[i] > scores[chosen]))
@@ -285,7 +327,7 @@ static void say_use(const struct advisor *a, const struct use *use, double *scor
 		text_addf(&t, ", survives no failure");
 	for (size_t i = 0; i < a->m.row_count; i++)
 		if ((int)i != chosen && scores[i] > scores[chosen] * (1 - TIE_SHARE))
-			text_addf(&t, "%s%s", tied++ ? ", " : "; a tie with ", a->m.rows[i].label);
+			balance_text(a, use, best, i, (size_t)chosen, &t);
 	report__paragraph(a->style, a->out, 4, "  For %s take %s: %s.", use->name, a->m.rows[chosen].label,
 		t.failed ? "(out of memory)" : t.bytes);
 	text_release(&t);

@@ -59,8 +59,12 @@ int report__finish(FILE *out, struct error *err);
 char *report__rate(double mb_per_s, char text[REPORT_TEXT_BYTES]);
 char *report__count(double value, char text[REPORT_TEXT_BYTES]); /* 1234567 → "1.23M" */
 char *report__percent(double share, char text[REPORT_TEXT_BYTES]);
+char *report__space(uint64_t bytes, bool binary, char text[REPORT_TEXT_BYTES]); /* "1.75 TB", "1.59 TiB", "53.7 GB" */
 char *report__block(uint64_t bytes, char text[REPORT_TEXT_BYTES]);  /* "8k", "16 MiB" as titles have them */
 char *report__test(const char *test, char text[REPORT_TEXT_BYTES]); /* "randread-8k" → "8k rand read" */
+
+/* Space below this is told in GB and GiB. */
+#define SPACE_SMALL_BYTES 100000000000u
 
 /* --- what a cell is -------------------------------------------------------------------------------------------- */
 

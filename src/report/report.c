@@ -94,6 +94,16 @@ char *report__percent(double share, char text[REPORT_TEXT_BYTES])
 	return text;
 }
 
+char *report__space(uint64_t bytes, bool binary, char text[REPORT_TEXT_BYTES])
+{
+	bool small = bytes < SPACE_SMALL_BYTES;
+	double unit = binary ? (small ? 1073741824.0 : 1099511627776.0) : small ? 1e9 : 1e12;
+
+	snprintf(text, REPORT_TEXT_BYTES, "%.*f %s%s", !small && bytes < 10 * SPACE_SMALL_BYTES ? 3 : 2,
+		(double)bytes / unit, small ? "G" : "T", binary ? "iB" : "B");
+	return text;
+}
+
 char *report__block(uint64_t bytes, char text[REPORT_TEXT_BYTES])
 {
 	char size[SIZE_TEXT_BYTES];

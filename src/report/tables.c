@@ -268,15 +268,27 @@ static void seconds_set(struct grid *g, unsigned row, unsigned column, double se
 		report__grid_set(g, row, column, TONE_PLAIN, "-");
 }
 
+/* One unit for the table: small disks would be 0.000 TB. */
+static bool space_is_small(const struct matrix *m)
+{
+	for (size_t i = 0; i < m->row_count; i++)
+		if (row_space(m, i)->usable_bytes < SPACE_SMALL_BYTES)
+			return true;
+	return false;
+}
+
 void report__grid_space(struct grid *g, const struct matrix *m)
 {
-	bool priced = isfinite(m->result->price_per_disk);
+	bool priced = isfinite(m->result->price_per_disk), small = space_is_small(m);
+	double decimal = small ? 1e9 : 1e12, binary = small ? 1073741824.0 : 1099511627776.0;
 
-	report__grid_init(g, 1, "Space and safety (1 TB = 10^12 bytes, 1 TiB = 2^40 bytes)");
+	report__grid_init(g, 1,
+		small ? "Space and safety (1 GB = 10^9 bytes, 1 GiB = 2^30 bytes)"
+		      : "Space and safety (1 TB = 10^12 bytes, 1 TiB = 2^40 bytes)");
 	report__grid_column(g, false, false, "layout");
 	report__grid_column(g, true, false, "disks");
-	report__grid_column(g, true, false, "usable TB");
-	report__grid_column(g, true, false, "usable TiB");
+	report__grid_column(g, true, false, small ? "usable GB" : "usable TB");
+	report__grid_column(g, true, false, small ? "usable GiB" : "usable TiB");
 	report__grid_column(g, true, false, "of raw");
 	report__grid_column(g, true, false, "survives");
 	report__grid_column(g, true, false, "made s");
@@ -298,11 +310,10 @@ void report__grid_space(struct grid *g, const struct matrix *m)
 		if (disks)
 			report__grid_set(g, row, 1, TONE_PLAIN, "%u", disks);
 		if (c->usable_bytes != RESULT_NONE) {
-			int decimals = c->usable_bytes < 1000000000000u ? 3 : 2;
+			int decimals = !small && c->usable_bytes < 1000000000000u ? 3 : 2;
 
-			report__grid_set(g, row, 2, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / 1e12);
-			report__grid_set(
-				g, row, 3, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / 1099511627776.0);
+			report__grid_set(g, row, 2, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / decimal);
+			report__grid_set(g, row, 3, TONE_PLAIN, "%.*f", decimals, (double)c->usable_bytes / binary);
 			if (raw)
 				report__grid_set(
 					g, row, 4, TONE_PLAIN, "%.0f%%", 100.0 * (double)c->usable_bytes / (double)raw);

@@ -118,6 +118,36 @@ static void test_only_valid_cold_cells_count(void **state)
 	result_release(&r);
 }
 
+/* More space paid for with a quarter of the speed is no tie, and one side figure makes no recommendation. */
+static void test_a_tie_is_one_in_every_figure(void **state)
+{
+	struct result r;
+	char *text;
+
+	fixture_empty(&r);
+	fixture_cell(&r, "raid10", "randwrite-8k", "virtual", 100);
+	fixture_cell(&r, "raid5", "randwrite-8k", "virtual", 32)->usable_bytes = 1780000000000;
+	text = advice_of(&r);
+	expect_not(text, "a tie with");
+	expect(text, "For a general file server: too little of what counts was measured.");
+	expect(text, "For virtual machines and databases take raid10");
+	free(text);
+	/* (1.78 in space)^2 against 0.56 in writes and in reads each: the same on balance */
+	for (unsigned i = 0; i < 2; i++) {
+		fixture_cell(&r, "raid10", i ? "read" : "write", "virtual", 100);
+		fixture_cell(&r, "raid5", i ? "read" : "write", "virtual", 56)->usable_bytes = 1780000000000;
+		fixture_cell(&r, "raid6", i ? "read" : "write", "virtual", 50);
+	}
+	for (size_t i = 0; i < r.cell_count; i++)
+		r.cells[i].failures_survived = 2;
+	text = advice_of(&r);
+	expect(text, "For archive and media take ");
+	expect(text, "; as good on balance is ");
+	expect(text, "usable 1.78 times, sequential read 0.56 times, sequential write 0.56 times)");
+	free(text);
+	result_release(&r);
+}
+
 static void test_nothing_valid_gives_no_advice(void **state)
 {
 	struct result r;
@@ -300,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_ties_are_called_ties),
 		cmocka_unit_test(test_ties_of_repeated_cells_go_by_their_intervals),
 		cmocka_unit_test(test_only_valid_cold_cells_count),
+		cmocka_unit_test(test_a_tie_is_one_in_every_figure),
 		cmocka_unit_test(test_nothing_valid_gives_no_advice),
 		cmocka_unit_test(test_a_single_layout_is_not_recommended),
 		cmocka_unit_test(test_published_rows_are_judged),

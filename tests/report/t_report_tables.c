@@ -197,6 +197,27 @@ static void test_capacity_in_both_units(void **state)
 	result_release(&r);
 }
 
+/* 16 disks of 4 GiB are no 0.064 TB to the eye, and one of them no 0.004. */
+static void test_small_disks_are_told_in_gigabytes(void **state)
+{
+	struct job job = {"real", &narrow, NULL};
+	struct result r;
+	char *text;
+
+	fixture_empty(&r);
+	fixture_cell(&r, "stripe", "read", "real", 100)->usable_bytes = 16 * 4294967296ull;
+	fixture_cell(&r, "single", "read", "real", 100)->usable_bytes = 4294967296ull;
+	job.result = &r;
+	text = fixture_print(print_table, &job);
+	assert_non_null(strstr(text, "usable GB"));
+	assert_non_null(strstr(text, "68.72"));
+	assert_non_null(strstr(text, "64.00"));
+	assert_non_null(strstr(text, "4.29"));
+	assert_null(strstr(text, "TB"));
+	free(text);
+	result_release(&r);
+}
+
 static void test_price_and_link(void **state)
 {
 	struct job job = {"virtual", &narrow, NULL};
@@ -333,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_large_numbers),
 		cmocka_unit_test(test_capacity_in_both_units),
+		cmocka_unit_test(test_small_disks_are_told_in_gigabytes),
 		cmocka_unit_test(test_price_and_link),
 		cmocka_unit_test(test_rows_that_share_a_layout_are_told_apart),
 		cmocka_unit_test(test_names_cannot_steer_the_terminal),
