@@ -181,6 +181,8 @@ void evidence_end(struct target *t, struct evidence_mark *m, struct evidence *e)
 		e->traffic.write_bytes += now->traffic.write_bytes - m->traffic.write_bytes;
 		e->traffic.read_ops += now->traffic.read_ops - m->traffic.read_ops;
 		e->traffic.write_ops += now->traffic.write_ops - m->traffic.write_ops;
+		e->traffic.stored_known = now->traffic.stored_known;
+		e->traffic.stored_bytes += now->traffic.stored_bytes - m->traffic.stored_bytes;
 		e->traffic.flushes += now->traffic.flushes - m->traffic.flushes;
 		e->traffic.busy_ns += now->traffic.busy_ns - m->traffic.busy_ns;
 		e->process_ns += grown(m->cpu.process_ns, now->cpu.process_ns);

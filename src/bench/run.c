@@ -413,6 +413,15 @@ static double quiet_flush_share(const struct phase_result *r, const struct workl
 	return r->elapsed_ns > busy_ns ? (double)(r->elapsed_ns - busy_ns) / (double)r->elapsed_ns : 0;
 }
 
+/* Bytes given over bytes stored. Where nothing but pointers was stored (holes), over what the devices wrote. */
+static double compress_ratio(const struct cell_run *run)
+{
+	const struct target_traffic *t = &run->evidence.traffic;
+	uint64_t stored = t->stored_bytes ? t->stored_bytes : t->write_bytes;
+
+	return stored ? (double)run->write_bytes / (double)stored : NAN;
+}
+
 static void set_values(struct cell_run *run, struct steady *ret_steady)
 {
 	struct cell *c = run->cell;
@@ -431,6 +440,8 @@ static void set_values(struct cell_run *run, struct steady *ret_steady)
 	if (run->evidence.traffic.known) {
 		c->device_read_bytes = run->evidence.traffic.read_bytes;
 		c->device_write_bytes = run->evidence.traffic.write_bytes;
+		if (run->target->reduces_data && run->evidence.traffic.stored_known && run->write_bytes > 0)
+			c->compress_ratio = compress_ratio(run);
 	}
 	c->elapsed_s = (double)run->elapsed_ns / 1e9;
 	c->cpu_seconds = (double)(by_kernel ? run->evidence.system_busy_ns : run->evidence.process_ns) / 1e9;

@@ -72,7 +72,12 @@ static int pool_target_drop_cache(struct target *t, struct error *err)
 
 static void pool_target_traffic(struct target *t, struct target_traffic *ret)
 {
+	struct spindle_pool_info info;
+
 	traffic_of_disks(t->disks, t->disk_count, ret);
+	spindle_pool_info(pool_of(t)->of->pool, &info);
+	ret->stored_bytes = info.data_bytes;
+	ret->stored_known = true;
 }
 
 /* In the words that arrays have for it. */

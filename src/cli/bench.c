@@ -34,9 +34,9 @@ static int run_cpu(const struct bench_request *r, struct error *err)
 
 /* --- the disks of a request ---------------------------------------------------------------------- */
 
-static bool is_array(const struct bench_request *r)
+static bool takes_disks(const struct bench_request *r)
 {
-	return strncmp(r->words[0], "array:", 6) == 0;
+	return bench_word_is_array(r->words[0]) || bench_word_is_pool(r->words[0]);
 }
 
 /* A plain path is a target of its own; mem: and whatever has wrappers is a disk. */
@@ -55,14 +55,14 @@ static int take_disks(
 
 	for (unsigned i = first; !code && i < end; i++)
 		code = disk_specs_add(&disks->specs, r->words[i], err);
-	if (!code && r->model && is_array(r))
+	if (!code && r->model && takes_disks(r))
 		code = disk_specs_add_model(&disks->specs, r->model, r->size_bytes ? r->size_bytes : 256u << 20, err);
 	if (!code && disks->specs.count == 0)
 		code = error_set(
 			err, ERR_USAGE, "%s needs disks: bench %s DISK…, or --model NAME:N", r->words[0], r->words[0]);
-	if (!code && !is_array(r) && disks->specs.count > 1)
-		code = error_set(err, ERR_USAGE, "%s names %zu disks; array:LAYOUT takes several", r->words[first],
-			disks->specs.count);
+	if (!code && !takes_disks(r) && disks->specs.count > 1)
+		code = error_set(err, ERR_USAGE, "%s names %zu disks; array:LAYOUT and pool:LAYOUT take several",
+			r->words[first], disks->specs.count);
 	code = code ? code : cli_disks_inspect(disks, &rules, err);
 	code = code ? code : cli_disks_guard(disks, &r->destroy, err);
 	for (size_t i = 0; !code && r->is_virtual && i < disks->specs.count; i++)
@@ -86,19 +86,19 @@ static int run_targets(void *arg)
 {
 	struct job *job = arg;
 	const struct bench_request *r = job->request;
-	unsigned count = is_array(r) ? 1 : r->word_count;
+	unsigned count = takes_disks(r) ? 1 : r->word_count;
 	int code = 0;
 
 	for (unsigned i = 0; !code && i < count; i++) {
 		struct cli_disks disks = {0};
 
-		if (is_array(r))
+		if (takes_disks(r))
 			code = take_disks(r, 1, r->word_count, &disks, job->err);
 		else if (is_disk_word(r->words[i]))
 			code = take_disks(r, i, i + 1, &disks, job->err);
 		else if (r->is_virtual)
 			code = error_set(job->err, ERR_USAGE,
-				"%s: --clock virtual is for memory disks and arrays of them", r->words[i]);
+				"%s: --clock virtual is for memory disks, and arrays and pools of them", r->words[i]);
 		if (!code)
 			code = bench_target_run(r, r->words[i], &disks, job->result, job->err);
 		cli_disks_release(&disks);

@@ -3,6 +3,9 @@
 
 #include "bench_cli.h"
 
+#define RECORD_BYTES_MIN (4u << 10)
+#define RECORD_BYTES_MAX (1u << 20)
+
 enum {
 	OPTION_PRESET = 1,
 	OPTION_TEST,
@@ -21,6 +24,8 @@ enum {
 	OPTION_CHUNK,
 	OPTION_ROTATION,
 	OPTION_HOLE,
+	OPTION_RECORD,
+	OPTION_CACHE,
 	OPTION_BUFFERED,
 	OPTION_LIMIT,
 	OPTION_LINK,
@@ -48,10 +53,12 @@ static const struct cli_option options[] = {
 	{OPTION_PAYLOAD, "payload", 0, "KIND", "random, zero, ratio:2, text (random)"},
 	{OPTION_REPEATS, "repeats", 0, "N", "exactly N (until the interval is narrow, at most 10)"},
 	{OPTION_SEED, "seed", 0, "N", "of places and payload (1)"},
-	{OPTION_MODEL, "model", 0, "NAME:N", "for array: N memory disks with that model"},
+	{OPTION_MODEL, "model", 0, "NAME:N", "for array: and pool: N memory disks with that model"},
 	{OPTION_CHUNK, "chunk", 0, "SIZE", "for array: (128KiB)"},
 	{OPTION_ROTATION, "rotation", 0, "NAME", "for array: (left-symmetric)"},
 	{OPTION_HOLE, "write-hole", 0, "WAY", "for array: log or bitmap (log)"},
+	{OPTION_RECORD, "record", 0, "SIZE", "for pool: bytes of a record (128KiB)"},
+	{OPTION_CACHE, "cache", 0, "SIZE", "for pool: (a quarter of what is used, 256MiB at most)"},
 	{OPTION_BUFFERED, "buffered", 0, NULL, "through the page cache"},
 	{OPTION_LIMIT, "limit", 0, "MB/S", "what the devices can give (measured on the target)"},
 	{OPTION_LINK, "link", 0, "LINK", "the target is behind 1GbE 10GbE 2GFC 4GFC or MB/s"},
@@ -68,7 +75,7 @@ static const struct cli_option options[] = {
 
 static const struct cli_help help = {
 	.verb = "bench",
-	.usage = "[OPTION]… TARGET… | array:LAYOUT DISK…",
+	.usage = "[OPTION]… TARGET… | array:LAYOUT DISK… | pool:LAYOUT[+COMPRESSION] DISK…",
 	.text = "Runs workloads on targets and says what each figure is worth. TARGET: a directory,\n"
 		"a file, a block device, a DISK with wrappers, null:, or cpu: (cost of each stage).",
 	.options = options,
@@ -139,6 +146,20 @@ static int take_rw(struct bench_request *r, const char *value, struct error *err
 	return error_set(err, ERR_USAGE, "--rw is read, write, randread, randwrite, rw or randrw, not '%s'", value);
 }
 
+static int take_record(struct bench_request *r, const char *value, struct error *err)
+{
+	int code = size_parse(value, &r->record_bytes, err);
+
+	if (code) {
+		error_prefix(err, "--record");
+		return code;
+	}
+	if (!is_power_of_two(r->record_bytes) || r->record_bytes < RECORD_BYTES_MIN ||
+		r->record_bytes > RECORD_BYTES_MAX)
+		return error_set(err, ERR_USAGE, "--record: %s is no power of two from 4 KiB to 1 MiB", value);
+	return 0;
+}
+
 static int take_word(struct bench_request *r, const char *value, struct error *err)
 {
 	if (r->word_count == LAYOUT_DISKS_MAX)
@@ -192,6 +213,10 @@ static int take_option(struct bench_request *r, int id, const char *value, struc
 	case OPTION_HOLE:
 		r->write_hole = value;
 		return 0;
+	case OPTION_RECORD:
+		return take_record(r, value, err);
+	case OPTION_CACHE:
+		return size_parse(value, &r->cache_bytes, err);
 	case OPTION_BUFFERED:
 		r->buffered = true;
 		return 0;
@@ -226,7 +251,9 @@ static int take_option(struct bench_request *r, int id, const char *value, struc
 
 static int check_together(const struct bench_request *r, struct error *err)
 {
-	bool is_array = r->word_count && strncmp(r->words[0], "array:", 6) == 0;
+	bool is_array = r->word_count && bench_word_is_array(r->words[0]);
+	bool is_pool = r->word_count && bench_word_is_pool(r->words[0]);
+	bool takes_disks = is_array || is_pool;
 
 	if (!r->word_count)
 		return error_set(err, ERR_USAGE, "bench needs a target: spindle bench %s", help.usage);
@@ -236,10 +263,14 @@ static int check_together(const struct bench_request *r, struct error *err)
 		return error_set(err, ERR_USAGE,
 			"--bs, --depth, --jobs, --fsync and --read-percent go with --rw; tests and presets have their "
 			"own");
-	if (!is_array && (r->chunk_bytes || r->rotation || r->write_hole || r->model))
-		return error_set(err, ERR_USAGE,
-			"--chunk, --rotation, --write-hole and --model go with the target array:LAYOUT");
-	if (isfinite(r->link_mb_per_s) && (is_array || strncmp(r->words[0], "mem:", 4) == 0))
+	if (!takes_disks && r->model)
+		return error_set(err, ERR_USAGE, "--model goes with the targets array:LAYOUT and pool:LAYOUT");
+	if (!is_array && (r->chunk_bytes || r->rotation || r->write_hole))
+		return error_set(
+			err, ERR_USAGE, "--chunk, --rotation and --write-hole go with the target array:LAYOUT");
+	if (!is_pool && (r->record_bytes || r->cache_bytes))
+		return error_set(err, ERR_USAGE, "--record and --cache go with the target pool:LAYOUT");
+	if (isfinite(r->link_mb_per_s) && (takes_disks || strncmp(r->words[0], "mem:", 4) == 0))
 		return error_set(err, ERR_USAGE,
 			"--link is for a directory, file or device that is reached over it; the disks of %s are in "
 			"this "
@@ -247,11 +278,10 @@ static int check_together(const struct bench_request *r, struct error *err)
 			r->words[0]);
 	if (r->block_bytes && (r->block_bytes % 512 || r->block_bytes > (1u << 30)))
 		return error_set(err, ERR_USAGE, "--bs must be a multiple of 512 bytes and at most 1 GiB");
-	if (r->word_count > 1 && !is_array)
-		for (unsigned i = 1; i < r->word_count; i++)
-			if (strncmp(r->words[i], "array:", 6) == 0)
-				return error_set(err, ERR_USAGE,
-					"array:LAYOUT comes first, its disks follow; no other target goes with it");
+	for (unsigned i = 1; i < r->word_count; i++)
+		if (bench_word_is_array(r->words[i]) || bench_word_is_pool(r->words[i]))
+			return error_set(err, ERR_USAGE,
+				"%s comes first, its disks follow; no other target goes with it", r->words[i]);
 	return 0;
 }
 

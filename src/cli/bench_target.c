@@ -9,18 +9,25 @@
 #include <sys/statvfs.h>
 
 #include "bench_cli.h"
+#include "pool.h"
 #include "spindle_disk.h"
 
 #define FILE_BYTES_DEFAULT (1ull << 30)
 #define SPAN_BYTES_MAX (8ull << 30) /* of large devices, unless --size says more */
 #define SPAN_ALIGN (1ull << 20)
+#define POOL_RECORD_BYTES (128ull << 10)
+#define POOL_CACHE_BYTES (256ull << 20) /* at most: a quarter of the span, so that not all is read from memory */
+#define POOL_CACHE_LEAST (16ull << 20)
 #define REST_NS 3600000000000ull
 
 struct run {
 	const struct bench_request *request;
 	struct result *result;
 	struct target *target;
-	struct layout *layout; /* of an array, else NULL */
+	struct layout *layout;   /* of an array, else NULL */
+	struct bench_pool *pool; /* NULL: no pool */
+	struct bench_pool_shape shape;
+	char pool_layout[64], compression[16];
 	const char *layout_name, *disks_name;
 	double create_s;
 	bool keeps_data;            /* only reads, from what is there */
@@ -115,12 +122,12 @@ static void name_cell(const struct run *run, const struct workload *w, struct ce
 	const struct bench_request *r = run->request;
 
 	cell_init(cell);
-	snprintf(cell->stack, sizeof(cell->stack), "%s", run->layout ? "array" : "path");
+	snprintf(cell->stack, sizeof(cell->stack), "%s", run->pool ? "pool" : run->layout ? "array" : "path");
 	snprintf(cell->layout, sizeof(cell->layout), "%s", run->layout_name);
 	snprintf(cell->disks, sizeof(cell->disks), "%.63s", run->disks_name);
 	snprintf(cell->test, sizeof(cell->test), "%s", w->test);
 	snprintf(cell->clock, sizeof(cell->clock), "%s", r->is_virtual ? "virtual" : "real");
-	snprintf(cell->compression, sizeof(cell->compression), "off");
+	snprintf(cell->compression, sizeof(cell->compression), "%s", run->pool ? run->compression : "off");
 	if (run->scaled[0])
 		snprintf(cell->options, sizeof(cell->options), "%.199s", run->scaled);
 }
@@ -154,6 +161,8 @@ static int run_workloads(struct run *run, struct error *err)
 		name_cell(run, w, cell);
 		cell->create_s = run->create_s;
 		cell->usable_bytes = run->target->size_bytes;
+		if (run->pool)
+			cell->failures_survived = run->shape.failures_survived;
 		if (run->layout)
 			cell->failures_survived = layout_failures_survived(run->layout);
 		cli_progress_phase(&run->progress, "%s: %s", run->target->name, w->test);
@@ -182,9 +191,20 @@ static void end(struct run *run)
 {
 	cli_progress_end(&run->progress);
 	target_close(run->target);
+	bench_pool_close(run->pool);
 	free(run->limits);
 	free(run->list);
 	free(run->layout);
+}
+
+bool bench_word_is_array(const char *word)
+{
+	return strncmp(word, "array:", 6) == 0;
+}
+
+bool bench_word_is_pool(const char *word)
+{
+	return strncmp(word, "pool:", 5) == 0;
 }
 
 /* --- kinds of targets ---------------------------------------------------------------------------- */
@@ -294,6 +314,93 @@ static int run_array(struct run *run, const char *word, const struct cli_disks *
 	return code ? code : run_workloads(run, err);
 }
 
+/* "parity1x2+lz4". */
+static int pool_word_parse(struct run *run, const char *word, struct error *err)
+{
+	const char *plus = strchr(word, '+');
+	size_t length = plus ? (size_t)(plus - word) : strlen(word);
+
+	if (length >= sizeof(run->pool_layout) || (plus && strlen(plus + 1) >= sizeof(run->compression)))
+		return error_set(err, ERR_USAGE, "pool:%.60s: no layout or compression has so long a name", word);
+	memcpy(run->pool_layout, word, length);
+	run->layout_name = run->pool_layout;
+	snprintf(run->compression, sizeof(run->compression), "%s", plus ? plus + 1 : "off");
+	return pool_property_check("compression", run->compression, err);
+}
+
+/* Of writes at random places the limit is the stream's: measured with one of the same length. */
+static int pool_limits(struct run *run, const struct cli_disks *disks, struct error *err)
+{
+	struct bench_limit streams[2] = {{.mb_per_s = 0}, {.mb_per_s = 0}};
+	unsigned n = (unsigned)disks->count;
+	uint64_t each = run->list[0].span_bytes / n;
+	bool random = false;
+	int code = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		random |= run->list[i].random;
+	for (unsigned write = 0; !code && random && !isfinite(run->request->limit_mb_per_s) && write < 2; write++) {
+		struct workload w;
+
+		code = workload_classic(write ? "write" : "read", n, run->list[0].span_bytes, &w, err);
+		cli_progress_phase(&run->progress, "limit of a stream");
+		code = code ? code : bench_limit_measure(disks->disks, n, &w, each, &streams[write], err);
+		let_rest(run);
+	}
+	for (size_t i = 0; !code && i < run->count; i++)
+		bench_pool_limit(&run->shape, &run->list[i], n, streams[0].mb_per_s / n, streams[1].mb_per_s / n,
+			&run->limits[i]);
+	return code;
+}
+
+static void say_record(const struct run *run, uint64_t record)
+{
+	for (size_t i = 0; i < run->count; i++)
+		if (run->list[i].random && run->list[i].block_bytes < record) {
+			cli_say("%s: blocks of %llu bytes in records of %llu: each costs a whole record; --record %llu "
+				"fits them",
+				run->list[i].test, (unsigned long long)run->list[i].block_bytes,
+				(unsigned long long)record,
+				(unsigned long long)max_of(run->list[i].block_bytes, (uint64_t)(4u << 10)));
+			return;
+		}
+}
+
+static int run_pool(struct run *run, const char *word, const struct cli_disks *disks, struct error *err)
+{
+	const struct bench_request *r = run->request;
+	uint64_t record = r->record_bytes ? r->record_bytes : POOL_RECORD_BYTES;
+	struct bench_pool_options options = {.layout = run->pool_layout, .cache_bytes = r->cache_bytes};
+	unsigned n = (unsigned)disks->count;
+	uint64_t room = 0, span = 0;
+	int code = pool_word_parse(run, word + 5, err);
+
+	code = code ? code : bench_pool_layout(run->pool_layout, n, &run->shape, err);
+	if (code)
+		return code;
+	run->disks_name = disk_traits(disks->disks[0])->is_modelled ? disk_traits(disks->disks[0])->model : "disks";
+	for (unsigned i = 0; i < n; i++)
+		room += disk_traits(disks->disks[i])->size_bytes;
+	/* A pool that is half full at most, unless more is asked for. */
+	room = (uint64_t)((double)room * run->shape.usable_share);
+	room = round_down_u64(r->size_bytes ? room : room / 2, SPAN_ALIGN);
+	code = make_workloads(run, n, room, err);
+	code = code ? code : measure_limits(run, disks, err);
+	code = code ? code : pool_limits(run, disks, err);
+	if (code)
+		return code;
+	for (size_t i = 0; i < run->count; i++)
+		span = max_of(span, run->list[i].span_offset_bytes + run->list[i].span_bytes);
+	say_record(run, record);
+	if (!options.cache_bytes)
+		options.cache_bytes = max_of(min_of(span / 4, POOL_CACHE_BYTES), POOL_CACHE_LEAST);
+	code = bench_pool_open(&options, disks->disks, n, &run->pool, &run->create_s, err);
+	code = code ? code
+		    : bench_pool_volume(run->pool, round_up_u64(span, record), (uint32_t)record, run->compression,
+			      &run->target, err);
+	return code ? code : run_workloads(run, err);
+}
+
 static int run_disk(struct run *run, const struct cli_disks *disks, struct error *err)
 {
 	const struct disk_traits *traits = disk_traits(disks->disks[0]);
@@ -366,8 +473,9 @@ int bench_target_run(const struct bench_request *r, const char *word, struct cli
 	if (disks->count) {
 		code = add_result_disks(result, disks, err);
 		if (!code)
-			code = strncmp(word, "array:", 6) == 0 ? run_array(&run, word, disks, err)
-							       : run_disk(&run, disks, err);
+			code = bench_word_is_array(word)  ? run_array(&run, word, disks, err)
+			       : bench_word_is_pool(word) ? run_pool(&run, word, disks, err)
+							  : run_disk(&run, disks, err);
 	} else
 		code = run_path(&run, word, err);
 	end(&run);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "pool.h"
 
 static const char *const default_layouts[] = {"single", "stripe", "raid10", "raid10-far", "raid5", "raid6", "raid50"};
 /* Of pools, with what is behind the +: compression, and the ratio of the payload. */
@@ -160,6 +161,10 @@ static int layout_parse(const char *word, struct compare_layout *ret, struct err
 			return error_set(err, ERR_USAGE, "%s: there is no compression '%s'", word, plus + 1);
 		memcpy(ret->compression, plus + 1, length);
 		ret->compression[length] = 0;
+		if (pool_property_check("compression", ret->compression, err)) {
+			error_prefix(err, word);
+			return ERR_USAGE;
+		}
 	}
 	return ratio ? real_parse("the ratio of the payload", ratio + 1, 1, 100, &ret->ratio, err) : 0;
 }

@@ -404,6 +404,17 @@ static int property_change(struct pool *p, const char *path, const char *name, c
 	return code;
 }
 
+int pool_property_check(const char *name, const char *value, struct error *err)
+{
+	const struct entry volume = {.d = {.type = DATASET_VOLUME}};
+	char normal[256];
+	int which = property_find(name);
+
+	if (which < 0)
+		return error_set(err, ERR_USAGE, "there is no property '%.60s'", name);
+	return property_check(&volume, (enum property)which, value, normal, err);
+}
+
 int pool_property_set(struct pool *p, const char *path, const char *name, const char *value, struct error *err)
 {
 	int code = property_change(p, path, name, value, err);

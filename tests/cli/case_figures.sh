@@ -7,7 +7,7 @@ measure() { # WORD…: $mb, $iops, $verdict, $read and $written (device bytes), 
   run bench --clock virtual --cpus free --json "$@"
   [ "$status" -ne 2 ] || { show; fail "refused: bench $*"; }
   mb=$(json mb_per_s) iops=$(json iops) verdict=$(json verdict)
-  read=$(json device_read_bytes) written=$(json device_write_bytes) logical=$(json logical_bytes)
+  read=$(json device_read_bytes) written=$(json device_write_bytes) logical=$(json_last logical_bytes)
 }
 holds() { # EXPRESSION WHAT
   awk "BEGIN { exit !($1) }" || { show; fail "$2: $1 does not hold"; }

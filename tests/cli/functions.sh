@@ -118,6 +118,11 @@ json() {
   sed -nE "s/^[[:space:]]*\"$1\": \"?([^\",]*)\"?,?\$/\\1/p" out | head -1
 }
 
+# The same of the last one there, which is the last cell's: disks have some keys too.
+json_last() {
+  sed -nE "s/^[[:space:]]*\"$1\": \"?([^\",]*)\"?,?\$/\\1/p" out | tail -1
+}
+
 random_file() { # NAME BYTES
   head -c "$2" /dev/urandom >"$1"
 }

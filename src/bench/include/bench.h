@@ -18,8 +18,10 @@ struct target;
 struct target_traffic {
 	uint64_t read_bytes, write_bytes, flushes;
 	uint64_t read_ops, write_ops;
-	uint64_t busy_ns; /* of the device where only the kernel knows it; 0 where `disks` tell */
-	bool known;       /* false: nothing can be said (a network file system) */
+	uint64_t stored_bytes; /* of data, once, as compressed */
+	uint64_t busy_ns;      /* of the device where only the kernel knows it; 0 where `disks` tell */
+	bool stored_known;     /* the target says so */
+	bool known;            /* false: nothing can be said (a network file system) */
 };
 
 /* A slot is required unless it says optional. All calls but close may come from many threads at once. */

@@ -107,6 +107,8 @@ int pool_property_get(
 	struct pool *p, const char *path, const char *name, char value[256], char source[300], struct error *err);
 int pool_property_set(struct pool *p, const char *path, const char *name, const char *value, struct error *err);
 int pool_property_inherit(struct pool *p, const char *path, const char *name, struct error *err);
+/* Whether a volume may have that value; without a pool. */
+int pool_property_check(const char *name, const char *value, struct error *err);
 const char *pool_property_name(unsigned index); /* NULL at the end of the list */
 
 int pool_history_add(struct pool *p, const char *command, struct error *err);
