@@ -72,7 +72,7 @@ _spindle() {
         return
       fi
       [ "$current" = array ] && compopt -o nospace 2>/dev/null
-      words='null: cpu: array: --preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed
+      words='null: cpu: array: pool: --preset --test --rw --bs --depth --jobs --read-percent --fsync --size --time --payload --repeats --seed --record --cache
         --model --chunk --rotation --write-hole --buffered --limit --link --destroy --clock --cpus --json --csv --markdown --fio-json
         --quiet --help' ;;
     report)

@@ -10,25 +10,14 @@
 
 #define LLU(v) ((unsigned long long)(v))
 
+#define K(n) ((n) << 10)
 const uint32_t class_bytes[CLASS_COUNT + 1] = {
-	4 << 10,
-	8 << 10,
-	12 << 10,
-	16 << 10,
-	24 << 10,
-	32 << 10,
-	48 << 10,
-	64 << 10,
-	96 << 10,
-	128 << 10,
-	192 << 10,
-	256 << 10,
-	384 << 10,
-	512 << 10,
-	768 << 10,
-	1 << 20,
+	K(4), K(8), K(12), K(16), K(20), K(24), K(28),         /* whole units */
+	K(32), K(40), K(48), K(56), K(64), K(80), K(96), K(112), /* from here on quarters */
+	K(128), K(160), K(192), K(224), K(256), K(320), K(384), K(448), K(512), K(640), K(768), K(896), K(1024),
 	NODE_BYTES,
 };
+#undef K
 #define RECORD_BYTES_MAX (1u << 20)
 #define UNIT_LIMIT (1ULL << 40)
 

@@ -47,9 +47,9 @@ static inline uint64_t get_le40(const uint8_t *p)
 #define POOL_COPIES_MAX 4u /* of metadata: max(2, 1 + p) */
 #define POOL_NAME_BYTES 256u
 
-/* --- column classes: 4 KiB to 1 MiB, 2^i and 1.5 × 2^i, whole units ----------------------------------------------- */
+/* --- column classes: 4 KiB to 1 MiB, four in each doubling, whole units ----------------------------------------------- */
 
-#define CLASS_COUNT 16u
+#define CLASS_COUNT 28u
 #define CLASS_META CLASS_COUNT /* a zone of tree nodes: 16 KiB pieces, no stripes */
 extern const uint32_t class_bytes[CLASS_COUNT + 1];
 unsigned class_of(uint64_t bytes); /* the smallest that holds it; bytes <= 1 MiB */

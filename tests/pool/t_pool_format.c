@@ -575,7 +575,7 @@ static void classes_hold_their_bytes(void **state)
 	assert_int_equal(class_of(4096), 0);
 	assert_int_equal(class_of(4097), 1);
 	assert_int_equal(class_bytes[class_of(131072)], 131072);
-	assert_int_equal(class_bytes[class_of(131073)], 192 << 10);
+	assert_int_equal(class_bytes[class_of(131073)], 160 << 10);
 	assert_int_equal(class_of(1 << 20), CLASS_COUNT - 1);
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		assert_int_equal(class_bytes[c] % POOL_UNIT_BYTES, 0);

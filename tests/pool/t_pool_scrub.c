@@ -302,7 +302,7 @@ static void speed_writer(void *arg)
 			break;
 		}
 		for (unsigned i = 0; i < SPEED_BATCH; i++) {
-			records[i] = (struct stored_record){.class = 9,
+			records[i] = (struct stored_record){.class = class_of(128 << 10),
 				.data = speed->data + (from + i) % 256 * SPEED_RECORD,
 				.bp = {.kind = BP_DATA,
 					.logical_bytes = SPEED_RECORD,

@@ -1,6 +1,7 @@
 /* The allocator against a plain map of units: who has which, and until when. */
 #include "stand_in.h"
 
+#define CLASS_128K class_of(128 << 10)
 #define MIB (1u << 20)
 #define KIND_DISK                                                                                                      \
 	{                                                                                                              \
@@ -407,7 +408,7 @@ static void replay_gives_the_same_map(void **state)
 
 static void descriptors_that_overlap_are_refused(void **state)
 {
-	struct run_format f = {.id = 7, .birth = 1, .class = 9, .k = 2, .p = 1, .stripes = 4, .live = {0xff}};
+	struct run_format f = {.id = 7, .birth = 1, .class = CLASS_128K, .k = 2, .p = 1, .stripes = 4, .live = {0xff}};
 	struct error err = ERROR_INIT;
 	uint64_t free_bytes;
 
@@ -490,7 +491,7 @@ static void parity_moves_on_and_columns_stay_side_by_side(void **state)
 
 	world_open((struct world_group[]){{GROUP_PARITY, 8, 8, 1}}, 1, NULL, 1 << 30, 16 * MIB, 4 * MIB);
 	for (unsigned i = 0; i < 64; i++) {
-		struct allotment a = allot(9, UINT32_MAX);
+		struct allotment a = allot(CLASS_128K, UINT32_MAX);
 
 		assert_int_equal(a.count, 32);
 		assert_int_equal(a.first, 0);
@@ -501,7 +502,7 @@ static void parity_moves_on_and_columns_stay_side_by_side(void **state)
 				assert_int_equal(at.unit, end[at.disk]); /* right behind the last run */
 			else
 				assert_int_equal(at.unit, MIB / POOL_UNIT_BYTES);
-			end[at.disk] = at.unit + 32 * class_units(9);
+			end[at.disk] = at.unit + 32 * class_units(CLASS_128K);
 		}
 		parity_of[a.run->column[7].disk]++;
 		/* data begins behind parity */
@@ -521,14 +522,14 @@ static void groups_of_equal_room_take_turns_stripe_by_stripe(void **state)
 
 	world_open(mirrors, 4, NULL, 256 * MIB, 16 * MIB, 4 * MIB);
 	for (unsigned i = 0; i < 1000; i++) {
-		struct allotment a = allot(9, 1000);
+		struct allotment a = allot(CLASS_128K, 1000);
 
 		assert_int_equal(a.count, 1);
 		assert_int_equal(a.run->group, i % 4);
 		struct disk_address at = run_place(a.run, a.first, 0);
 		if (next[i % 4])
 			assert_int_equal(at.unit, next[i % 4]);
-		next[i % 4] = at.unit + class_units(9);
+		next[i % 4] = at.unit + class_units(CLASS_128K);
 	}
 	world_close();
 }
@@ -544,7 +545,7 @@ static void groups_share_by_what_is_free(void **state)
 	small->free_bytes -= (small->zone_count - 4) * small->zone_bytes;
 	small->zones_free = small->zone_count = 4;
 	for (unsigned i = 0; i < 200; i++)
-		stripes[allot(9, 1000).run->group]++;
+		stripes[allot(CLASS_128K, 1000).run->group]++;
 	assert_in_range(stripes[1], 35, 55); /* 1/(1 + 15/4) of 200 is 42 */
 	world_close();
 }
@@ -555,7 +556,7 @@ static void wide_groups_use_all_their_disks_evenly(void **state)
 
 	world_open((struct world_group[]){{GROUP_PARITY, 24, 8, 1}}, 1, NULL, 256 * MIB, 16 * MIB, 4 * MIB);
 	for (unsigned i = 0; i < 60; i++)
-		allot(9, UINT32_MAX);
+		allot(CLASS_128K, UINT32_MAX);
 	for (unsigned i = 0; i < 24; i++) {
 		uint64_t used = world.pool->disks[i].zone_count * 16ull * MIB - world.pool->disks[i].free_bytes;
 
@@ -575,18 +576,18 @@ static void stripes_narrow_when_disks_are_away(void **state)
 
 	world_open((struct world_group[]){{GROUP_PARITY, 6, 6, 2}}, 1, NULL, 64 * MIB, 4 * MIB, MIB);
 	d = world.pool->disks;
-	assert_int_equal(allot(9, 100).run->k, 4);
+	assert_int_equal(allot(CLASS_128K, 100).run->k, 4);
 	d[3].state = PD_FAULTED;
-	struct run *r = allot(9, 100).run;
+	struct run *r = allot(CLASS_128K, 100).run;
 	assert_int_equal(r->k, 3);
 	assert_int_equal(r->p, 2);
 	d[0].state = d[1].state = PD_FAULTED;
-	r = allot(9, 100).run;
+	r = allot(CLASS_128K, 100).run;
 	assert_int_equal(r->k, 1);
 	assert_int_equal(r->p, 2);
 	/* two are left: the third copy lies on one that is away, to be made when it is back */
 	d[2].state = PD_FAULTED;
-	r = allot(9, 100).run;
+	r = allot(CLASS_128K, 100).run;
 	assert_int_equal(r->k + r->p, 3);
 	unsigned away = 0;
 	for (unsigned c = 0; c < 3; c++) {
@@ -596,9 +597,9 @@ static void stripes_narrow_when_disks_are_away(void **state)
 	assert_int_equal(away, 1);
 	for (unsigned i = 0; i < 6; i++)
 		d[i].state = PD_ONLINE;
-	assert_int_equal(allot(9, 100).run->k, 4);
+	assert_int_equal(allot(CLASS_128K, 100).run->k, 4);
 	/* short ones */
-	r = allot(9, 3).run;
+	r = allot(CLASS_128K, 3).run;
 	assert_int_equal(r->k, 3);
 	assert_int_equal(r->stripes, 1);
 	assert_false(r->is_open);
@@ -642,9 +643,9 @@ static void a_commit_does_not_continue_a_later_ones_run(void **state)
 	struct allotment a, b, c;
 
 	world_open((struct world_group[]){{GROUP_PARITY, 4, 4, 1}}, 1, NULL, 64 * MIB, 4 * MIB, MIB);
-	must(space_allot(world.pool, 5, 9, 3, 1, ZONES_AVAILABLE, false, &a, NULL), NULL);
-	must(space_allot(world.pool, 6, 9, 3, 1, ZONES_AVAILABLE, false, &b, NULL), NULL);
-	must(space_allot(world.pool, 5, 9, 3, 1, ZONES_AVAILABLE, false, &c, NULL), NULL);
+	must(space_allot(world.pool, 5, CLASS_128K, 3, 1, ZONES_AVAILABLE, false, &a, NULL), NULL);
+	must(space_allot(world.pool, 6, CLASS_128K, 3, 1, ZONES_AVAILABLE, false, &b, NULL), NULL);
+	must(space_allot(world.pool, 5, CLASS_128K, 3, 1, ZONES_AVAILABLE, false, &c, NULL), NULL);
 	assert_ptr_equal(a.run, b.run);
 	assert_ptr_not_equal(a.run, c.run);
 	stripes_drop(world.pool, c.run, c.first, c.count);
@@ -669,9 +670,9 @@ static void a_full_pool_keeps_its_reserve_and_says_so(void **state)
 		promised = space_available_for(world.pool, 128 << 10);
 		space_figures(world.pool, &s);
 		assert_true(promised > 0 && promised <= s.size_bytes - s.reserve_bytes);
-		while (space_allot(world.pool, 1, 9, 1000000, UINT32_MAX, ZONES_AVAILABLE, false, &a, NULL) == 0) {
+		while (space_allot(world.pool, 1, CLASS_128K, 1000000, UINT32_MAX, ZONES_AVAILABLE, false, &a, NULL) == 0) {
 			must(stripes_keep(world.pool, a.run, a.first, a.count, sums, NULL), NULL);
-			placed += (uint64_t)a.count * a.run->k * class_bytes[9];
+			placed += (uint64_t)a.count * a.run->k * class_bytes[CLASS_128K];
 		}
 		assert_true(placed >= promised); /* all that was promised, and hardly more */
 		assert_true(placed <= promised + promised / 50 + 32 * (128 << 10));
