@@ -16,7 +16,9 @@
 #define K (1ull << 10)
 #define M (1ull << 20)
 #define DISKS 8u
-#define DISK_WORD "mem:1GiB+model=hdd-7200-2008*8"
+/* 64 GiB in all. The model spreads a disk of any size over the full stroke: on small ones what a rewrite puts behind the
+ * first file lies in slower zones than the span of the limits, and each short seek is a long one. */
+#define DISK_WORD "mem:8GiB+model=hdd-7200-2008*8"
 #define FILE_BYTES (1024 * M)
 #define SPAN_BYTES (160 * M) /* of each disk, for the limits: what the file and its parity take */
 
@@ -26,11 +28,12 @@ enum {
 	SEQ_READ,
 	REREAD,
 	READ_16M,
+	STREAMS_READ,
 	RANDOM_READ_128K,
 	RANDOM_WRITE_128K,
+	STREAMS_READ_AGED,
 	RANDOM_READ_8K,
 	RANDOM_WRITE_8K,
-	STREAMS_READ,
 	TESTS
 };
 static const struct test {
@@ -45,12 +48,13 @@ static const struct test {
 	{"sequential read, one stream of 1 MiB", false, 100, 1, 1, M, FILE_BYTES, 0, 128 * K},
 	{"reread", false, 100, 1, 1, M, FILE_BYTES, 0, 128 * K},
 	{"read of 16 MiB records at random, depth 1", true, 100, 1, 1, 16 * M, 2048 * M, 0, 128 * K},
+	{"sequential read, eight streams of 1 MiB", false, 100, 1, 8, M, FILE_BYTES, 0, 128 * K},
 	{"random read 128 KiB, depth 4n", true, 100, 4 * DISKS, 1, 128 * K, 0, 20000000000ull, 128 * K},
 	{"random write 128 KiB, depth 4n, 40 % overwritten", true, 0, 4 * DISKS, 1, 128 * K, FILE_BYTES * 2 / 5, 0,
 		128 * K},
+	{"eight streams of 1 MiB after that", false, 100, 1, 8, M, FILE_BYTES, 0, 128 * K},
 	{"random read 8 KiB, depth 4n, records of 8 KiB", true, 100, 4 * DISKS, 1, 8 * K, 0, 20000000000ull, 8 * K},
 	{"random write 8 KiB, depth 4n, records of 8 KiB", true, 0, 4 * DISKS, 1, 8 * K, FILE_BYTES / 2, 0, 8 * K},
-	{"sequential read, eight streams of 1 MiB", false, 100, 1, 8, M, FILE_BYTES, 0, 128 * K},
 };
 
 static void workload_make(const struct test *t, struct workload *w)
