@@ -3,6 +3,7 @@
  * beside it RAID 10, RAID 5, the pool's own stripe and mirrors with the same bytes. Compression off, incompressible
  * payload, fresh pool, cache 256 MiB. B and I are one disk's rates for the same block, span and depth.
  */
+#include <lz4.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,6 +343,112 @@ static int cpu_row(struct disk *const *disks, unsigned count, const char *compre
 	return rc;
 }
 
+#define TEXT_BYTES (64 * M)
+#define TEXT_RUN_BYTES (1024 * M)
+#define RECORD_BYTES (128 * K)
+
+struct plain_lz4 { /* one thread's part */
+	const uint8_t *text;
+	uint64_t records;
+	uint64_t packed_bytes;
+};
+
+static void plain_lz4_run(void *arg)
+{
+	struct plain_lz4 *p = arg;
+	const int room = LZ4_compressBound(RECORD_BYTES);
+	scoped_free char *packed = malloc((size_t)room);
+	scoped_free void *state = malloc((size_t)LZ4_sizeofState());
+
+	for (uint64_t i = 0; packed && state && i < p->records; i++)
+		p->packed_bytes += (uint64_t)LZ4_compress_fast_extState(
+			state, (const char *)p->text + i * RECORD_BYTES % TEXT_BYTES, packed, RECORD_BYTES, room, 1);
+}
+
+/* Two threads; the bytes that a second of CPU time compresses. */
+static int plain_lz4_rate(const uint8_t *text, double *ret_mb_per_cpu_s, struct error *err)
+{
+	struct plain_lz4 part[2];
+	struct os_thread *thread[2] = {0};
+	uint64_t before = cpu_ns(), packed = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; i < 2 && !rc; i++) {
+		part[i] = (struct plain_lz4){
+			.text = text + i * TEXT_BYTES / 2, .records = TEXT_RUN_BYTES / RECORD_BYTES / 2};
+		rc = os_thread_create(&thread[i], "plain lz4", plain_lz4_run, &part[i], err);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (thread[i]) {
+			os_thread_join(thread[i]);
+			packed += part[i].packed_bytes;
+		}
+	if (!rc && !packed)
+		rc = error_set(err, ERR_MEMORY, "no memory to compress in");
+	*ret_mb_per_cpu_s = (double)TEXT_RUN_BYTES * 1e3 / (double)(cpu_ns() - before);
+	return rc;
+}
+
+static int text_write_rate(struct target *t, const uint8_t *text, double *ret_mb_per_cpu_s, struct error *err)
+{
+	uint64_t before = cpu_ns();
+	int rc = 0;
+
+	for (uint64_t at = 0; !rc && at < TEXT_RUN_BYTES; at += M)
+		rc = t->ops->write(t, at % CPU_VOLUME_BYTES, text + at % TEXT_BYTES, M, err);
+	rc = rc ? rc : t->ops->flush(t, err);
+	*ret_mb_per_cpu_s = (double)TEXT_RUN_BYTES * 1e3 / (double)(cpu_ns() - before);
+	return rc;
+}
+
+/* The bench makes text as slowly as a program would; here it is made beforehand, and read back from the volume. */
+static int text_make(struct target *t, uint8_t *text, struct error *err)
+{
+	struct workload w;
+
+	workload_make(&tests[SEQ_WRITE], &w);
+	w.span_bytes = TEXT_BYTES;
+	w.payload.kind = PAYLOAD_TEXT;
+	int rc = bench_fill(t, &w, NULL, err);
+	return rc ? rc : t->ops->read(t, 0, text, TEXT_BYTES, err);
+}
+
+/* A volume against two threads that do nothing but lz4 on the same records: in turns, the best of each. By CPU time, for
+ * either keeps all processors busy, and a pool has more threads: on a loaded machine its share of them would be larger. */
+static int text_row(struct disk *const *disks, unsigned count, struct error *err)
+{
+	const struct bench_pool_options o = {.layout = "parity1", .cache_bytes = 256 * M, .dirty_bytes = 256 * M};
+	scoped_free uint8_t *text = malloc(2 * TEXT_BYTES); /* twice, so that a part may begin in the middle */
+	struct bench_pool *pool = NULL;
+	struct target *t = NULL;
+	double create_s, best_plain = 0, best = 0;
+	int rc = text ? 0 : error_set(err, ERR_MEMORY, "no memory for the text");
+
+	rc = rc ? rc : bench_pool_open(&o, disks, count, &pool, &create_s, err);
+	rc = rc ? rc : bench_pool_volume(pool, CPU_VOLUME_BYTES, RECORD_BYTES, "lz4", &t, err);
+	rc = rc ? rc : text_make(t, text, err);
+	if (!rc)
+		memcpy(text + TEXT_BYTES, text, TEXT_BYTES);
+	for (int i = 0; !rc && i < CPU_RUNS; i++) {
+		double plain = 0, rate = 0;
+
+		rc = plain_lz4_rate(text, &plain, err);
+		rc = rc ? rc : text_write_rate(t, text, &rate, err);
+		if (getenv("SPINDLE_PERF_RUNS"))
+			fprintf(stderr, "run %d: %.0f MB/CPU-s, plain lz4 %.0f\n", i, rate, plain);
+		if (i == 0)
+			continue;
+		best_plain = max_of(best_plain, plain);
+		best = max_of(best, rate);
+	}
+	if (!rc)
+		print_row("write, lz4 on text / two threads of plain lz4", best, best_plain, "MB/CPU-s",
+			best / best_plain, 0.9);
+	target_close(t);
+	bench_pool_close(pool);
+	return rc;
+}
+
 int perf_pool_cpu(void)
 {
 	static const struct {
@@ -367,6 +474,7 @@ int perf_pool_cpu(void)
 		if (!rc)
 			print_row_most(rows[i].name, used, "CPU-s/GB", rows[i].most);
 	}
+	rc = rc ? rc : text_row(disks, count, &err);
 	for (unsigned i = 0; i < count; i++)
 		disk_close(disks[i]);
 	if (rc)
