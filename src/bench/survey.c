@@ -246,8 +246,12 @@ static int measure_together(struct surveyor *s, struct survey *ret, struct error
 			good[count++] = s->disks[i];
 			smallest = min_of(smallest, disk_traits(s->disks[i])->size_bytes);
 		}
-	if (count == 0)
+	/* One disk has no company. */
+	if (count == 0 || s->count == 1) {
+		for (unsigned i = 0; i < s->count; i++)
+			ret->sum_alone_mb_per_s = ret->sum_together_mb_per_s = count ? ret->disks[i].outer_mb_per_s : 0;
 		return 0;
+	}
 	struct workload w = stream(good[0], false);
 	w.block_bytes = min_of(w.block_bytes, round_down_u64(smallest, RANDOM_BLOCK_BYTES));
 	w.span_bytes =

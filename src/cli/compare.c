@@ -644,6 +644,8 @@ static int compare(struct compare *c, struct error *err)
 	int status = place_check(c, err), saved;
 
 	if (status == 0)
+		status = compare_files_room(c, err); /* before the question: its answer would be for nothing */
+	if (status == 0)
 		status = permission(c, err);
 	if (status != 0)
 		return cli_fail(err);

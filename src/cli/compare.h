@@ -76,6 +76,7 @@ struct compare {
 int compare_disks_parse(struct compare *c, struct error *err); /* words → specs, memory sizes chosen */
 int compare_disks_look(struct compare *c, struct error *err);  /* inspect, guard, sizes; writes nothing */
 void compare_disks_show(const struct compare *c, FILE *out);   /* what is erased */
+int compare_files_room(const struct compare *c, struct error *err); /* for them; takes away what a killed run left */
 int compare_files_make(struct compare *c, struct error *err);  /* in the directories that were given */
 void compare_files_remove(struct compare *c);
 int compare_disks_note(

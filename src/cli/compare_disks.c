@@ -296,6 +296,19 @@ static int file_make(struct compare *c, size_t index, struct error *err)
 	return 0;
 }
 
+int compare_files_room(const struct compare *c, struct error *err)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < c->disk_count; i++)
+		if (c->disks.facts[i].is_directory)
+			leftovers_remove(c->disks.specs.items[i].path);
+	for (unsigned i = 0; status == 0 && i < c->disk_count; i++)
+		if (c->disks.facts[i].is_directory)
+			status = room_check(c, i, err);
+	return status;
+}
+
 int compare_files_make(struct compare *c, struct error *err)
 {
 	int status = 0;
@@ -303,12 +316,6 @@ int compare_files_make(struct compare *c, struct error *err)
 	c->files = calloc(max_of(c->disk_count, 1u), sizeof(*c->files));
 	if (!c->files)
 		return error_set(err, ERR_MEMORY, "out of memory");
-	for (unsigned i = 0; i < c->disk_count; i++)
-		if (c->disks.facts[i].is_directory)
-			leftovers_remove(c->disks.specs.items[i].path);
-	for (unsigned i = 0; status == 0 && i < c->disk_count; i++)
-		if (c->disks.facts[i].is_directory)
-			status = room_check(c, i, err);
 	for (unsigned i = 0; status == 0 && i < c->disk_count; i++) {
 		struct disk_spec *spec = &c->disks.specs.items[i];
 		char *path;

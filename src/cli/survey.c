@@ -149,9 +149,13 @@ static void print_sentences(const struct request *r)
 {
 	const struct survey *s = &r->survey;
 
-	printf("\nAlone they add up to %.0f MB/s, together they reach %.0f MB/s", s->sum_alone_mb_per_s,
-		s->sum_together_mb_per_s);
-	if (s->bus_bound)
+	printf("\n");
+	if (s->disk_count > 1)
+		printf("Alone they add up to %.0f MB/s, together they reach %.0f MB/s", s->sum_alone_mb_per_s,
+			s->sum_together_mb_per_s);
+	if (s->disk_count == 1)
+		; /* nobody to share with */
+	else if (s->bus_bound)
 		printf(": what they share carries about %.0f MB/s and limits every array of them.\n", s->bus_mb_per_s);
 	else
 		printf(": nothing that they share limits them.\n");
@@ -180,7 +184,7 @@ static int print_table(const struct request *r, struct error *err)
 			scols_table_new_column(table, heads[i], 0, i >= 2 && i < 10 ? SCOLS_FL_RIGHT : 0);
 
 		failed = !column;
-		if (column && i == 9 && !r->write)
+		if (column && ((i == 9 && !r->write) || (i == 5 && r->survey.disk_count == 1)))
 			scols_column_set_flags(column, SCOLS_FL_HIDDEN);
 	}
 	for (size_t i = 0; !failed && i < r->survey.disk_count; i++)

@@ -18,6 +18,21 @@ answer() {
   script -q -e -c "$SPINDLE $typed" screen <typed >shown 2>&1
   status=$?
 }
+# Where there is no room for the file in a directory, the question about the other disk is not put at all.
+mkdir room
+if truncate -s 10T large 2>/dev/null; then
+  printf 'erase\n' >typed
+  typed="compare --size 9TiB --layouts stripe --tests write --out run room large"
+  script -q -e -c "$SPINDLE $typed" screen <typed >shown 2>&1
+  status=$?
+  [ "$status" -eq 2 ] || { cat shown >&2; fail "status $status without room"; }
+  grep -q 'are needed there' shown || { cat shown >&2; fail "the reason is not the room"; }
+  ! grep -q 'Type erase\|will be lost' shown || { cat shown >&2; fail "asked before the room was looked at"; }
+  rm large
+else
+  echo "files of 10 TB cannot be made here: the order of room and question is not tested"
+fi
+
 fresh
 answer "yes"
 [ "$status" -eq 2 ] || { cat shown >&2; fail "status $status after the wrong word"; }

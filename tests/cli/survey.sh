@@ -9,6 +9,14 @@ expect 0 survey --clock virtual "$disk*3" "$disk,mb_s=30" --json
 expect 0 survey --clock virtual "$disk*3" "$disk,mb_s=30"
 grep -q 'is slow' out || fail "the slow disk is not named"
 
+# One disk has no company: nothing is said of "together".
+expect 0 survey --clock virtual "$disk"
+! grep -qi 'together' out || { show; fail "one disk alone is said to be together with others"; }
+grep -q 'OUTER MB/s' out || { show; fail "no table"; }
+expect 0 survey --clock virtual "$disk" --json
+grep -q '"together_mb_per_s": null' out || { show; fail "one disk has a figure of all together"; }
+grep -q '"bus_bound": false' out || { show; fail "one disk shares a bus"; }
+
 expect 0 survey --clock virtual "$disk*4" --json
 [ "$(grep -c '"slow": true' out)" = 0 ] || fail "a slow disk among equals"
 grep -q '"bus_bound": false' out || fail "a bus limit where there is none"
