@@ -225,7 +225,7 @@ static int perf_cpu(void)
 	struct row row = {"raid5", "log", SEQUENTIAL, 0, 1 * M, 1, 1, 1, ""};
 	struct workload w;
 	row_workload(&row, 2048 * M, &w);
-	struct bench_limit none = {NAN, NAN, NAN, NAN, ""};
+	struct bench_limit none = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 	double best = 1e9;
 	for (int i = 0; rc == 0 && i < 6; i++) { /* the first run touches the memory */
 		struct cell cell;
@@ -310,7 +310,7 @@ static int run_scale(void *arg)
 	struct row row = {"stripe", "log", SEQUENTIAL, 0, 1 * M, 1, 1, 1, ""};
 	struct workload w;
 	uint64_t span = s->disks * 16 * M;
-	struct bench_limit none = {NAN, NAN, NAN, NAN, ""};
+	struct bench_limit none = {.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 	struct cell cell;
 	row_workload(&row, span, &w);
 	if (rc == 0) /* the first touch of memory is not the simulation's cost */

@@ -5,6 +5,21 @@
 
 #define LARGE_RECORD_BYTES (16ull << 20) /* cut over all data disks, however large the chunk */
 
+#define SLOW_SHARE 0.9 /* above, rates only scatter */
+#define SHARED_SHARE 0.9
+
+double bench_limit_one(const struct bench_limit *limit, unsigned disks)
+{
+	bool slow = limit->slowest_share < SLOW_SHARE && limit->slowest_mb_per_s > 0;
+
+	return slow ? limit->slowest_mb_per_s : limit->mb_per_s / disks;
+}
+
+bool bench_limit_is_shared(const struct bench_limit *limit)
+{
+	return limit->mb_per_s < SHARED_SHARE * limit->alone_mb_per_s;
+}
+
 /*
  * A large record that goes to a random place is cut over the disks, and each of them seeks for its piece. The limit tells
  * what one disk does with whole records, the sequential test what it does without seeks; the difference is the seek:
@@ -27,7 +42,7 @@ double bench_record_rate(double width, double block_mb, double one, double strea
 void bench_pool_limit(const struct bench_pool_shape *shape, const struct workload *w, unsigned disks,
 	double stream_read, double stream_write, struct bench_limit *limit)
 {
-	double one = limit->mb_per_s / disks;
+	double one = bench_limit_one(limit, disks);
 
 	if (w->read_percent == 0 && w->random && isfinite(limit->mb_per_s) && stream_write > one) {
 		limit->alone_mb_per_s *= stream_write / one;
@@ -38,6 +53,8 @@ void bench_pool_limit(const struct bench_pool_shape *shape, const struct workloa
 		limit->model_mb_per_s = NAN;
 	else if (w->read_percent == 0)
 		limit->model_mb_per_s = one * disks * shape->data_share;
+	else if (w->random && w->block_bytes >= LARGE_RECORD_BYTES && bench_limit_is_shared(limit))
+		limit->model_mb_per_s = NAN;
 	else if (w->random && w->block_bytes >= LARGE_RECORD_BYTES)
 		limit->model_mb_per_s = bench_record_rate(shape->is_mirror ? disks : disks * shape->data_share,
 			(double)w->block_bytes / 1e6, one, stream_read);

@@ -33,6 +33,7 @@ struct job {
 	uint32_t *order, before[2];       /* under the lock of the run: of one round, few blocks only; the last of
 					   * the round before */
 	uint64_t order_round;             /* which round that is, plus 1 */
+	uint64_t *sorted;                 /* sort_ahead of them at a time, under the same lock */
 };
 
 /* The part of the pool that one operation at a time takes its data from, in units. */
@@ -139,6 +140,32 @@ static void shuffle(struct job *job, uint64_t round, uint64_t seed)
 	job->order_round = round + 1;
 }
 
+/* The block that the order has at `index`. Of few blocks, in rising order and under the lock only. */
+static uint64_t block_of(const struct run *run, struct job *owner, uint64_t count, uint64_t index)
+{
+	if (!run->w->random)
+		return index % count;
+	if (!owner->order)
+		return permute(run, index % count, count, mix_u64(run->w->seed ^ mix_u64(index / count)));
+	if (owner->order_round != index / count + 1)
+		shuffle(owner, index / count, run->w->seed);
+	return owner->order[index % count];
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void sort_next(const struct run *run, struct job *owner, uint64_t count, uint64_t index)
+{
+	for (unsigned i = 0; i < run->w->sort_ahead; i++)
+		owner->sorted[i] = block_of(run, owner, count, index + i);
+	qsort(owner->sorted, run->w->sort_ahead, sizeof(*owner->sorted), compare_blocks);
+}
+
 /* Takes the next operation of the job's cursor; which block of its round that is. */
 static uint64_t take_index(struct worker *me, uint64_t *ret_block)
 {
@@ -146,18 +173,16 @@ static uint64_t take_index(struct worker *me, uint64_t *ret_block)
 	struct job *owner = container_of(me->job->cursor, struct job, own_cursor);
 	uint64_t count = me->job->region_blocks, index;
 
-	if (!owner->order) {
+	if (!owner->order && !owner->sorted) {
 		index = __atomic_fetch_add(&owner->own_cursor, 1, __ATOMIC_RELAXED);
-		*ret_block = index % count;
-		if (run->w->random)
-			*ret_block = permute(run, *ret_block, count, mix_u64(run->w->seed ^ mix_u64(index / count)));
+		*ret_block = block_of(run, owner, count, index);
 		return index;
 	}
 	os_scoped_lock(&run->lock);
 	index = owner->own_cursor++;
-	if (owner->order_round != index / count + 1)
-		shuffle(owner, index / count, run->w->seed);
-	*ret_block = owner->order[index % count];
+	if (owner->sorted && index % run->w->sort_ahead == 0)
+		sort_next(run, owner, count, index);
+	*ret_block = owner->sorted ? owner->sorted[index % run->w->sort_ahead] : block_of(run, owner, count, index);
 	return index;
 }
 
@@ -504,7 +529,14 @@ static int set_up_jobs(struct run *run, struct error *err)
 		job->region_blocks = each;
 		job->region_offset = w->span_offset_bytes + (w->random || p->job_disks ? 0 : j * each * w->block_bytes);
 		job->disk = p->job_disks ? p->job_disks[j] : disk;
-		if (!w->random || each > SHUFFLE_BLOCKS_MAX || job->cursor != &job->own_cursor)
+		if (!w->random || job->cursor != &job->own_cursor)
+			continue;
+		if (w->sort_ahead > 1) {
+			job->sorted = calloc(w->sort_ahead, sizeof(*job->sorted));
+			if (!job->sorted)
+				return error_set(err, ERR_MEMORY, "no memory to put %u blocks in order", w->sort_ahead);
+		}
+		if (each > SHUFFLE_BLOCKS_MAX)
 			continue;
 		job->order = calloc(each, sizeof(*job->order));
 		if (!job->order)
@@ -562,8 +594,10 @@ static void tear_down(struct run *run)
 		free(run->workers[i].read_buffers);
 		free(run->workers[i].slots);
 	}
-	for (unsigned j = 0; run->jobs && j < run->job_count; j++)
+	for (unsigned j = 0; run->jobs && j < run->job_count; j++) {
 		free(run->jobs[j].order);
+		free(run->jobs[j].sorted);
+	}
 	device_line_close(run->device);
 	free(run->workers);
 	free(run->jobs);

@@ -284,8 +284,8 @@ static void judge_slow_disk(const struct judge *j, struct cell *cell)
 	if (t->disk_count < 2)
 		return;
 	if (j->limit->slowest_share > 0 && j->limit->slowest_share < SLOW_SHARE)
-		cell_note(cell, VERDICT_SLOW_DISK, "%.80s gives %.2f of the median of the disks (limit %.1f)",
-			j->limit->slowest_name, j->limit->slowest_share, SLOW_SHARE);
+		cell_note(cell, VERDICT_SLOW_DISK, "%.140s of the median of the disks (limit %.1f)", j->limit->slow_names,
+			SLOW_SHARE);
 	double median = median_latency(e);
 	for (unsigned i = 0; i < e->disk_count; i++) {
 		double latency =

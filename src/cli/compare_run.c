@@ -193,9 +193,9 @@ static void stream_note(
 	if (w->random || !isfinite(limit->mb_per_s))
 		return;
 	if (w->read_percent == 100)
-		l->stream_read = limit->mb_per_s / count;
+		l->stream_read = bench_limit_one(limit, count);
 	else if (w->read_percent == 0)
-		l->stream_write = limit->mb_per_s / count;
+		l->stream_write = bench_limit_one(limit, count);
 }
 
 /* Tests with one pattern have one limit. The first pattern is measured again where it comes again, and the second figure
@@ -233,29 +233,29 @@ static double model_of(const struct layout *l, const struct workload *w, const s
 	size_t index, unsigned disks)
 {
 	const struct bench_limit *limit = &limits->of[index];
-	double one = limit->mb_per_s / disks, slow = 1, read, write;
+	double one = bench_limit_one(limit, disks), read, write;
 	struct layout_model m;
 
 	if (!isfinite(limit->mb_per_s) || w->read_then_write)
 		return NAN;
 	layout_model(l, &m);
-	if (isfinite(limit->slowest_share) && limit->slowest_share < 0.9)
-		slow = limit->slowest_share;
 	if (!w->random) {
 		read = m.seq_read * one;
 		write = m.seq_write * one;
 	} else if (w->block_bytes < SPAN_STEP_BYTES) {
 		read = m.random_read * one;
 		write = m.random_write_small * one;
+	} else if (bench_limit_is_shared(limit)) {
+		return NAN; /* how long a seek takes does not show behind a bus */
 	} else {
 		read = bench_record_rate(m.seq_read, (double)w->block_bytes / 1e6, one, limits->stream_read);
 		write = bench_record_rate(m.seq_write, (double)w->block_bytes / 1e6, one, limits->stream_write);
 	}
 	if (w->read_percent == 100)
-		return read * slow;
+		return read;
 	if (w->read_percent == 0)
-		return write * slow;
-	return slow / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
+		return write;
+	return 1 / (w->read_percent / 100.0 / read + (100 - w->read_percent) / 100.0 / write);
 }
 
 /* --- one layout --------------------------------------------------------------------------------------------------- */

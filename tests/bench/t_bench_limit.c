@@ -75,12 +75,58 @@ VIRTUAL_TEST(a_shared_bus_and_a_slow_disk_are_told_apart)
 	assert_near(bus.mb_per_s, 100, 0.05);
 	assert_near(bus.alone_mb_per_s, 200, 0.05);
 	assert_true(bus.slowest_share > 0.95);
+	assert_true(bench_limit_is_shared(&bus));
 	struct bench_limit slow =
 		limit_of("mem:16MiB+model=ssd-sata,mb_s=100*6", "mem:17MiB+model=ssd-sata,mb_s=60*2", &w, 16 * MiB);
 	assert_near(slow.slowest_share, 0.6, 0.05);
-	assert_non_null(strstr(slow.slowest_name, "mem:17MiB"));
+	assert_non_null(strstr(slow.slow_names, "mem:17MiB"));
 	assert_near(slow.mb_per_s, 720, 0.05);
 	assert_true(slow.mb_per_s > 0.95 * slow.alone_mb_per_s);
+	assert_false(bench_limit_is_shared(&slow));
+}
+
+/* An array goes at the pace of its slowest member, and both that hold it up are told. */
+VIRTUAL_TEST(two_slow_disks_are_both_named_and_set_the_pace)
+{
+	struct workload w = sequential(100, MiB, 64 * MiB);
+	struct bench_limit l =
+		limit_of("mem:16MiB+model=ssd-sata,mb_s=100*6", "mem:17MiB+model=ssd-sata,mb_s=60*2", &w, 16 * MiB);
+
+	assert_non_null(strstr(l.slow_names, ", mem:17MiB"));
+	assert_near(bench_limit_one(&l, 8), 60, 0.05);
+	l = limit_of("mem:16MiB+model=ssd-sata,mb_s=100*6", "mem:17MiB+model=ssd-sata,mb_s=95*2", &w, 16 * MiB);
+	assert_string_equal(l.slow_names, "");
+	assert_near(bench_limit_one(&l, 8), l.mb_per_s / 8, 0.001);
+	l = limit_of("mem:16MiB+model=ssd-sata,mb_s=100*30", "mem:17MiB+model=ssd-sata,mb_s=60*20", &w, 16 * MiB);
+	assert_non_null(strstr(l.slow_names, " more"));
+}
+
+/* What a write-back buffer makes of random writes is within the limit, in an array of one disk too. */
+VIRTUAL_TEST(buffered_random_writes_stay_below_their_limit)
+{
+	const struct target_array_options o = {.layout = "stripe", .chunk_bytes = 128 * KiB};
+	const unsigned counts[] = {1, 4};
+
+	for (unsigned i = 0; i < array_count(counts); i++) {
+		struct workload w = scattered(0, 8 * KiB, counts[i] * 80 * MiB, 4 * counts[i], 20 * SECOND);
+		struct disks d = {0};
+		struct bench_limit limit;
+		struct error err = ERROR_INIT;
+		struct target *t;
+		double seconds;
+
+		disks_open_more(&d, counts[i] == 1 ? "mem:512MiB+model=hdd-7200-2008" : "mem:512MiB+model=hdd-7200-2008*4");
+		assert_ok(bench_limit_measure(d.disk, d.count, &w, 80 * MiB, &limit, &err), &err);
+		struct target_array_options one = o;
+		one.layout = counts[i] == 1 ? "single" : "stripe";
+		assert_ok(target_open_array(&one, d.disk, d.count, &t, &seconds, &err), &err);
+		assert_ok(bench_fill(t, &w, NULL, &err), &err);
+		struct cell c = run_on(t, &w, &limit);
+		target_close(t);
+		disks_close(&d);
+		if (!(c.mb_per_s < 1.02 * limit.mb_per_s && c.mb_per_s > 0.4 * limit.mb_per_s))
+			fail_msg("%u disks: %.2f MB/s, limit %.2f", counts[i], c.mb_per_s, limit.mb_per_s);
+	}
 }
 
 VIRTUAL_TEST(a_limit_is_stable_and_seeded)
@@ -139,6 +185,8 @@ int main(void)
 		cmocka_unit_test(what_asks_for_more_in_flight_gets_as_many),
 		cmocka_unit_test(fixed_latency_disks_scale_with_depth),
 		cmocka_unit_test(a_shared_bus_and_a_slow_disk_are_told_apart),
+		cmocka_unit_test(two_slow_disks_are_both_named_and_set_the_pace),
+		cmocka_unit_test(buffered_random_writes_stay_below_their_limit),
 		cmocka_unit_test(a_limit_is_stable_and_seeded),
 		cmocka_unit_test(a_failing_disk_is_an_error_and_too_small_a_span_too),
 		cmocka_unit_test(the_same_seed_gives_the_same_cell),

@@ -45,11 +45,17 @@ expect 0 survey --clock virtual --json "$disk,mb_s=100*6" "$disk,mb_s=60*2"
 measure --test write array:raid6 "$disk,mb_s=100*6" "$disk,mb_s=60*2"
 [ "$verdict" = SLOW-DISK ] || { show; fail "two slow disks give $verdict"; }
 holds "$mb <= 6 * 60 * 1.05" "six data disks, the slowest of 60 MB/s"
+grep -q '#6 0.6.*#7 0.6' out || { show; fail "not both slow disks are named"; }
+run compare --clock virtual --cpu free --json --layouts raid6 --tests read "$disk,zones=0,mb_s=100*6" "$disk,zones=0,mb_s=60*2"
+holds "$(json model_mb_per_s) > 6 * 60 * 0.95 && $(json model_mb_per_s) < 6 * 60 * 1.02" "the model of six data disks of 60 MB/s"
 # A bus of 100 MB/s is found within 5 % (A36), and disks that alone would be faster get the verdict.
 expect 0 survey --clock virtual --json "$disk,bus=b,bus_mb_s=100*4"
 holds "$(json bus_mb_per_s) > 95 && $(json bus_mb_per_s) < 105" "a bus of 100 MB/s"
 measure --test write array:stripe "$disk,bus=b,bus_mb_s=100*4"
 [ "$verdict" = BUS-BOUND ] || { show; fail "a bus gives $verdict"; }
+# What a seek costs does not show behind a bus, so nothing is modelled for large records at random places.
+run compare --clock virtual --cpu free --json --layouts stripe --tests read,randread "$disk,bus=b,bus_mb_s=100*4"
+[ "$(grep -c '"model_mb_per_s": null' out)" -eq 1 ] || { show; fail "a model of records behind a bus"; }
 
 # A flush of 5 ms behind each MiB: at most 200 of them a second; one flush at the end costs a stream little (A40).
 fast=$disk,flush_ms=5

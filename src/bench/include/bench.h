@@ -126,6 +126,7 @@ struct workload {
 	bool final_flush;                       /* inside the measured time */
 	bool cold;                              /* drop caches before */
 	bool read_then_write; /* mixed: each block is read and written back, counted once (bonnie++'s rewrite) */
+	unsigned sort_ahead;  /* random: so many operations at a time in the order of their places, as a buffer does; 0: none */
 	bool reread;          /* the same again, warm on purpose: labelled, never advised from */
 	struct payload payload;
 	uint64_t seed;
@@ -150,7 +151,8 @@ struct bench_limit {
 	double model_mb_per_s; /* what the layout should give; NAN when there is no model */
 	double alone_mb_per_s; /* sum of the disks, each alone; NAN when not measured */
 	double slowest_share;  /* slowest disk's rate over the median of the disks; 1 when equal, NAN unknown */
-	char slowest_name[128];
+	double slowest_mb_per_s; /* of that disk, with the others at work; 0 when not known */
+	char slow_names[180];    /* those under 0.8 of the median, each with its share; "" when none is */
 	double link_mb_per_s; /* what the declared link carries; 0 or NAN: none declared */
 };
 struct bench_progress {
@@ -171,6 +173,11 @@ int bench_limit_measure(struct disk *const *disks, unsigned disk_count, const st
  * must have been written; a workload that writes leaves other data behind. */
 int bench_limit_target(struct target *t, const struct workload *w, struct bench_limit *ret, struct error *err);
 
+/* What one disk gives in an array, MB/s: its share of the limit, or where a disk is slow, what that one does, for the
+ * others wait for it. */
+double bench_limit_one(const struct bench_limit *limit, unsigned disks);
+/* False where the disks together give less than 0.9 of what each alone adds up to. */
+bool bench_limit_is_shared(const struct bench_limit *limit);
 /* What `width` disks side by side make of records of so many MB at random places, each cut over all of them: MB/s.
  * `one` and `stream`: what one disk does with whole records, and as a stream. */
 double bench_record_rate(double width, double block_mb, double one, double stream);
