@@ -374,6 +374,8 @@ int main(int argc, char **argv)
 		rc |= perf_pool();
 	if (all || strcmp(what, "pool-cpu") == 0)
 		rc |= perf_pool_cpu();
+	if (all || strcmp(what, "pool-sync") == 0)
+		rc |= perf_pool_sync();
 	printf("\n%u missed\n", missed);
 	return rc || missed ? 1 : 0;
 }

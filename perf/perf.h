@@ -13,5 +13,6 @@ uint64_t cpu_ns(void);
 
 int perf_pool(void);
 int perf_pool_cpu(void);
+int perf_pool_sync(void);
 
 #endif

@@ -330,7 +330,7 @@ int record_lookup(struct pool *p, uint64_t dataset, struct key key, uint8_t *val
 int pool_commit_now(struct pool *p, struct error *err); /* waits until all that is in the transaction is durable */
 /* LOG_INTENT entries (log_entry_put), one write and one flush, shared with others. With p->lock held since the bytes were copied out of
  * the dirty records (so that what the log holds is in order); released while it waits, held again at return. A commit when the ring is
- * short of room. */
+ * short of room, or when they are long and the log is in use. */
 int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err);
 void pool_checkpoint_ask(struct pool *p); /* in the background */
 int pool_checkpoint_now(struct pool *p, struct error *err);

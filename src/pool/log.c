@@ -43,6 +43,7 @@ struct log {
 };
 
 #define RECORD_LEAST_BYTES (192u << 10) /* so that the sums of a run fit in one entry on the smallest ring */
+#define INTENT_SHARED_BYTES (48u << 10) /* a longer intent wants the log for itself */
 #define JUDGED_LEAST 3                  /* a third of the ring asks for a checkpoint */
 
 static uint32_t record_bytes_max(const struct pool *p)
@@ -504,6 +505,15 @@ static void intents_write(struct pool *p)
 		pool_checkpoint_ask(p);
 }
 
+/* A long intent spares its writer the way from the data to the log. Where others are at it, a commit gives their bytes
+ * to all disks at once, and they share the way. */
+static bool is_crowded(const struct pool *p)
+{
+	const struct log *l = p->log;
+
+	return l->busy || p->closing_transaction || !list_is_empty(&l->intents);
+}
+
 int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, struct error *err)
 {
 	struct log *l = p->log;
@@ -513,7 +523,8 @@ int pool_commit_intent(struct pool *p, const uint8_t *entries, size_t bytes, str
 	if (rc)
 		return rc;
 	/* Only commits make intents free to go, so they may not take the room that a commit needs. */
-	if (bytes > log_entries_max(p) || log_used_bytes(p) + l->promised + record_bytes_max(p) > p->log_bytes / 2) {
+	if ((bytes > INTENT_SHARED_BYTES && is_crowded(p)) || bytes > log_entries_max(p) ||
+		log_used_bytes(p) + l->promised + record_bytes_max(p) > p->log_bytes / 2) {
 		os_mutex_unlock(&p->lock);
 		rc = pool_commit_now(p, err);
 		os_mutex_lock(&p->lock);

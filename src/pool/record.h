@@ -75,7 +75,7 @@ struct stream {
 };
 
 #define PENDING_RANGES 64u
-#define INTENT_BYTES_MAX 32768u
+#define INTENT_BYTES_MAX (128u << 10) /* of one flush */
 struct pending_range {
 	uint64_t offset_bytes;
 	uint32_t bytes;

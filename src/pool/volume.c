@@ -6,7 +6,7 @@
  * the disks; others remember which of their sectors they have, and the rest is read only if it is still missing when
  * the record leaves, so a sequence of small writes reads nothing.
  *
- * A flush needs durable what was written to the volume since its last one. Up to 32 KiB of it goes as bytes into the
+ * A flush needs durable what was written to the volume since its last one. Up to 128 KiB of it goes as bytes into the
  * log (one write, one flush); more waits for a commit. Flushes of several threads may rely on each other: each waits
  * for those that began before it and took ranges along, and commits itself if one of them failed.
  */

@@ -321,17 +321,22 @@ static void a_long_commit_is_several_records(void **state)
 	world_free(w);
 }
 
-static void intent(struct world *w, uint64_t commit)
+static void intent_of(struct world *w, uint64_t commit, size_t bytes)
 {
 	struct error err = ERROR_INIT;
 	size_t made;
-	uint8_t *entries = entries_make(w, commit, 200, &made);
+	uint8_t *entries = entries_make(w, commit, bytes, &made);
 
 	w->pool.intent_commit = commit;
 	os_mutex_lock(&w->pool.lock);
 	must(pool_commit_intent(&w->pool, entries, made, &err), &err);
 	os_mutex_unlock(&w->pool.lock);
 	free(entries);
+}
+
+static void intent(struct world *w, uint64_t commit)
+{
+	intent_of(w, commit, 200);
 }
 
 static void intents_count_until_their_commit(void **state)
@@ -471,6 +476,50 @@ static void many_share_a_record(void **state)
 	assert_true(ratio[1] <= 1.5);
 }
 
+/* --- long intents, in virtual time -------------------------------------------------------------------------------- */
+
+static void write_small_one(void *arg)
+{
+	intent(arg, 1);
+}
+
+static int long_ones(void *arg)
+{
+	struct transaction closing = {.commit = 1};
+	struct world *w = world_make(2, 2, "+model=hdd-7200-2008");
+	struct os_thread *thread;
+	struct error err = ERROR_INIT;
+
+	w->pool.log_bytes = 8 << 20;
+	intent_of(w, 1, 120 << 10); /* alone: the log takes it */
+	assert_int_equal(w->commits_asked, 0);
+	must(os_thread_create(&thread, "writer", write_small_one, w, &err), &err);
+	os_sleep_ns(1000000);           /* its flush takes milliseconds */
+	intent_of(w, 1, 120 << 10);
+	assert_int_equal(w->commits_asked, 1);
+	intent_of(w, 1, 40 << 10); /* short enough to wait for its turn */
+	assert_int_equal(w->commits_asked, 1);
+	os_thread_join(thread);
+	intent_of(w, 1, 120 << 10);
+	assert_int_equal(w->commits_asked, 1);
+	/* A commit is on its way already. */
+	w->pool.closing_transaction = &closing;
+	intent_of(w, 1, 120 << 10);
+	assert_int_equal(w->commits_asked, 2);
+	w->pool.closing_transaction = NULL;
+	world_free(w);
+	return 0;
+}
+
+static void a_long_intent_wants_the_log_for_itself(void **state)
+{
+	struct os_simulation s;
+	struct error err = ERROR_INIT;
+
+	os_simulation_init(&s, 12);
+	must(os_simulate(&s, long_ones, NULL, &err), &err);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -484,6 +533,7 @@ int main(void)
 		cmocka_unit_test(intents_leave_room_for_commits),
 		cmocka_unit_test(a_failing_disk_is_replaced),
 		cmocka_unit_test(many_share_a_record),
+		cmocka_unit_test(a_long_intent_wants_the_log_for_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

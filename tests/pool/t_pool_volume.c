@@ -395,20 +395,28 @@ static int intents(void *arg)
 		assert_int_equal(volume_read(v, i * 4096 + 100, back, 1, &err), 0);
 		assert_int_equal(back[0], i);
 	}
+	assert_int_equal(volume_flush(v, &err), 0); /* what the replay wrote */
 	mock.commits = 0;
-	/* More than 32 KiB waits for a commit. */
-	for (unsigned i = 0; i < 9; i++)
+	mock.intents_taken = 20;
+	/* More than 128 KiB waits for a commit. */
+	for (unsigned i = 0; i < 32; i++)
 		assert_int_equal(volume_write(v, i * 8192, buffer, sizeof buffer, &err), 0);
 	assert_int_equal(volume_flush(v, &err), 0);
+	assert_int_equal(mock.intents_taken, 21);
+	assert_int_equal(mock.commits, 0);
+	for (unsigned i = 0; i < 33; i++)
+		assert_int_equal(volume_write(v, i * 8192, buffer, sizeof buffer, &err), 0);
+	assert_int_equal(volume_flush(v, &err), 0);
+	assert_int_equal(mock.intents_taken, 21);
 	assert_int_equal(mock.commits, 1);
 	mock.datasets[0].sync_always = true;
 	assert_int_equal(volume_write(v, 0, buffer, 512, &err), 0);
-	assert_int_equal(mock.intents_taken, 21);
+	assert_int_equal(mock.intents_taken, 22);
 	mock.datasets[0].sync_always = false;
 	mock.datasets[0].sync_disabled = true;
 	assert_int_equal(volume_write(v, 0, buffer, 512, &err), 0);
 	assert_int_equal(volume_flush(v, &err), 0);
-	assert_int_equal(mock.intents_taken, 21);
+	assert_int_equal(mock.intents_taken, 22);
 	volume_close(v);
 	mock_close();
 	return 0;
