@@ -111,7 +111,8 @@ static int limits_run(struct run *r, struct disk *const *disks, unsigned count)
 
 static int test_run(struct target *t, const struct test *test, double *ret_rate, struct error *err)
 {
-	const struct bench_limit none = {NAN, NAN, NAN, NAN, ""};
+	const struct bench_limit none = {
+		.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 	struct workload w;
 	struct cell cell;
 	int rc;
@@ -312,7 +313,8 @@ static int cpu_row(struct disk *const *disks, unsigned count, const char *compre
 	double *ret, struct error *err)
 {
 	const struct bench_pool_options o = {.layout = "parity1", .cache_bytes = 256 * M, .dirty_bytes = 256 * M};
-	const struct bench_limit none = {NAN, NAN, NAN, NAN, ""};
+	const struct bench_limit none = {
+		.mb_per_s = NAN, .model_mb_per_s = NAN, .alone_mb_per_s = NAN, .slowest_share = NAN};
 	struct bench_pool *pool = NULL;
 	struct target *t = NULL;
 	struct workload w;
