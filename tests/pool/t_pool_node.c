@@ -246,6 +246,7 @@ static void crowd_run(void *arg)
 	struct crowd *c = arg;
 	struct random r;
 	struct node *nodes[20];
+	unsigned wrong = 0;
 
 	os_mutex_lock(&c->lock);
 	random_seed(&r, c->seed++);
@@ -256,14 +257,17 @@ static void crowd_run(void *arg)
 		if (random_below(&r, 50) == 0)
 			node_cache_drop(c->w.p);
 		if (nodes_get(c->w.p, &c->bps[at], n, TREE, 0, nodes, NULL) != 0) {
-			c->wrong++;
+			wrong++;
 			continue;
 		}
 		for (unsigned k = 0; k < n; k++) {
-			c->wrong += leaf_number(nodes[k]) != at + k;
+			wrong += leaf_number(nodes[k]) != at + k;
 			node_put(c->w.p, nodes[k]);
 		}
 	}
+	os_mutex_lock(&c->lock);
+	c->wrong += wrong;
+	os_mutex_unlock(&c->lock);
 }
 
 static int crowd(void *arg)
