@@ -27,6 +27,13 @@ struct committer {
 		folds_failed; /* counted; begun and ended differ while one runs */
 	struct error fold_error;
 	unsigned fold_attempts;
+	/* Import: where the columns of commits lie that are in the log and not applied yet. */
+	struct hold {
+		uint64_t commit;
+		struct run_places places;
+	} * holds;
+	size_t hold_count, hold_room;
+	bool holds_all;
 };
 
 #define ENTRIES_PART 4u /* of the ring: when a transaction's entries are longer, it is committed and writers wait */
@@ -653,6 +660,56 @@ static int entry_apply(struct pool *p, struct transaction *t, const struct log_e
 		e->bytes);
 }
 
+static int places_hold(
+	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
+{
+	struct committer *c = p->committer;
+	uint32_t offset = 0;
+	struct log_entry e;
+	struct error torn = ERROR_INIT;
+
+	while (log_entry_next(entries, bytes, &offset, &e, &torn)) {
+		if (e.type != LOG_RUN && e.type != LOG_REPAIRED)
+			continue;
+		if (c->hold_count == c->hold_room) {
+			size_t room = max_of(c->hold_room * 2, (size_t)64);
+			struct hold *larger = realloc(c->holds, room * sizeof *larger);
+
+			if (!larger)
+				return error_set(err, ERR_MEMORY, "no memory to replay the log");
+			c->holds = larger;
+			c->hold_room = room;
+		}
+		struct hold *h = &c->holds[c->hold_count];
+		h->commit = commit;
+		if (run_places_hold(p, e.type == LOG_REPAIRED, e.payload, e.bytes, &h->places))
+			c->hold_count++;
+	}
+	return 0;
+}
+
+/* A fold amid the log writes nodes: not where later commits of the log have their columns. */
+static int holds_take(struct pool *p, struct error *err)
+{
+	if (p->committer->holds_all)
+		return 0;
+	p->committer->holds_all = true;
+	return log_look_ahead(p, places_hold, err);
+}
+
+static void holds_give_back(struct pool *p, uint64_t commit)
+{
+	struct committer *c = p->committer;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->hold_count; i++)
+		if (c->holds[i].commit <= commit)
+			run_places_release(p, &c->holds[i].places);
+		else
+			c->holds[kept++] = c->holds[i];
+	c->hold_count = kept;
+}
+
 /* A whole commit, or intents behind the last one. A barrier is folded at once, as it was or would have been. */
 int commit_apply(
 	struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes, struct error *err)
@@ -664,6 +721,8 @@ int commit_apply(
 	struct error torn = ERROR_INIT;
 	int rc = t ? 0 : ERR_MEMORY;
 
+	if (!is_intent)
+		holds_give_back(p, commit);
 	while (!rc && log_entry_next(entries, bytes, &offset, &e, &torn))
 		rc = entry_apply(p, t, &e, err);
 	if (!rc && torn.code)
@@ -681,6 +740,8 @@ int commit_apply(
 		p->open->commit = p->intent_commit = commit + 1;
 		p->counters.replayed_commits++;
 	}
+	if (!rc && t->barrier)
+		rc = holds_take(p, err);
 	if (!rc && t->barrier) {
 		if (checkpoint_freeze(p, t->ops, t->op_count)) {
 			t->ops = NULL;
@@ -758,8 +819,10 @@ void commit_stop(struct pool *p)
 
 void commit_close(struct pool *p)
 {
-	if (p->committer)
+	if (p->committer) {
 		os_cond_destroy(&p->committer->wake);
+		free(p->committer->holds);
+	}
 	free(p->committer);
 	p->committer = NULL;
 	transaction_free(p->open);

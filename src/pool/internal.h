@@ -120,6 +120,16 @@ int runs_list(
 size_t run_log_bytes(const struct run *r, uint32_t count); /* at most */
 size_t run_log_pack(const struct run *r, uint32_t first, uint32_t count, const uint32_t *sums, uint8_t *out);
 int run_log_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
+/* The columns that such an entry will claim (of LOG_REPAIRED: those that are new). `held`: a bit for each that was free and is
+ * taken; what was not free is for whoever applies it to judge. */
+struct run_places {
+	uint64_t unit[POOL_WIDTH_MAX];
+	uint8_t disk[POOL_WIDTH_MAX];
+	uint8_t class;
+	uint32_t count, held;
+};
+bool run_places_hold(struct pool *p, bool repaired, const uint8_t *payload, uint32_t bytes, struct run_places *ret);
+void run_places_release(struct pool *p, const struct run_places *places);
 /* LOG_REPAIRED: run_pack_head with the new places and states; counts when its version is newer than what is known. */
 size_t run_repaired_pack(const struct run *r, uint8_t *out); /* at most RUN_HEAD_BYTES_MAX */
 int run_repaired_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct error *err);
@@ -350,6 +360,11 @@ void log_tail(const struct pool *p, uint64_t commit, uint64_t *ret_sequence,
 	uint64_t *ret_offset);                       /* of a checkpoint at it */
 void log_advance(struct pool *p, uint64_t sequence); /* that checkpoint is durable: what is before is free */
 void log_jump(struct pool *p, uint64_t by);          /* import: numbers that no disk has seen */
+/* What log_replay has not come to yet: each whole commit, no intents. */
+int log_look_ahead(struct pool *p,
+	int (*visit)(struct pool *p, uint64_t commit, uint8_t flags, const uint8_t *entries, uint32_t bytes,
+		struct error *err),
+	struct error *err);
 /* The ring as the disks hold it, from p->uber on. apply gets each whole commit after uber.commit, then the intents that none of
  * them holds. ret_found: anything was there, or a ring could not be read. */
 int log_replay(struct pool *p,

@@ -724,6 +724,32 @@ static int record_take(
 	return rc;
 }
 
+int log_look_ahead(struct pool *p, log_apply *visit, struct error *err)
+{
+	struct log *l = p->log;
+	struct replay r = {.p = p, .last_commit = p->commit_durable};
+	uint64_t v = l->head, sequence = l->next_sequence;
+	struct log_head head;
+	const uint8_t *record;
+	int rc = 0;
+
+	r.window = aligned_alloc(DISK_BUFFER_ALIGN, WINDOW_BYTES);
+	r.heads = aligned_alloc(DISK_BUFFER_ALIGN, (size_t)p->disk_count * POOL_UNIT_BYTES);
+	if (!r.window || !r.heads)
+		rc = error_set(err, ERR_MEMORY, "no memory to replay the log");
+	while (!rc && record_next(&r, &v, &head, &record) && v + head.bytes - l->tail <= p->log_bytes) {
+		v += head.bytes;
+		l->next_sequence = head.sequence + 1;
+		if (!(head.flags & LOG_FLAG_INTENT))
+			rc = record_take(&r, &head, record + LOG_HEAD_BYTES, visit, err);
+	}
+	l->next_sequence = sequence;
+	free(r.commit_entries);
+	free(r.window);
+	free(r.heads);
+	return rc;
+}
+
 int log_replay(struct pool *p, log_apply *apply, bool *ret_found, struct error *err)
 {
 	struct log *l = p->log;

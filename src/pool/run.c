@@ -512,6 +512,40 @@ int run_log_apply(struct pool *p, const uint8_t *payload, uint32_t bytes, struct
 	return run_extend(p, &f, first, count, payload + at + 8, err);
 }
 
+bool run_places_hold(struct pool *p, bool repaired, const uint8_t *payload, uint32_t bytes, struct run_places *ret)
+{
+	struct run_format f = {0};
+	struct error ignored = ERROR_INIT;
+	uint32_t first = 0;
+	size_t at;
+
+	*ret = (struct run_places){0};
+	if (run_unpack_head(payload, bytes, &f, &at, &ignored) || shape_check(p, &f, &ignored) ||
+		(!repaired && bytes - at < 8))
+		return false;
+	if (!repaired)
+		first = get_le32(payload + at);
+	ret->class = f.class;
+	ret->count = repaired ? f.stripes : get_le32(payload + at + 4);
+	if (first > RUN_STRIPES_MAX || ret->count > RUN_STRIPES_MAX)
+		return false;
+	for (unsigned c = 0; c < f.k + f.p; c++) {
+		error_clear(&ignored);
+		ret->disk[c] = f.column[c].disk;
+		ret->unit[c] = f.column[c].unit + (uint64_t)first * class_units(f.class);
+		if (ret->count && !zone_claim(p, ret->disk[c], f.class, ret->unit[c], ret->count, &ignored))
+			ret->held |= 1u << c;
+	}
+	return ret->held != 0;
+}
+
+void run_places_release(struct pool *p, const struct run_places *places)
+{
+	for (unsigned c = 0; c < POOL_WIDTH_MAX; c++)
+		if (places->held >> c & 1)
+			zone_release(p, places->disk[c], places->class, places->unit[c], places->count);
+}
+
 /* --- death -------------------------------------------------------------------------------------------------------- */
 
 /* last: the data column that died last. */

@@ -131,6 +131,22 @@ void platter_write(struct platter *p, uint64_t offset_bytes, const void *buffer,
 	}
 }
 
+uint64_t platter_hash(const struct platter *p)
+{
+	uint64_t hash = p->size_bytes;
+	for (size_t i = 0; i < p->page_count; i++)
+		if (p->pages[i])
+			hash = (hash ^ i ^ checksum_xxh3(p->pages[i]->bytes, PAGE_BYTES)) * 0x9e3779b97f4a7c15u;
+	return hash;
+}
+
+void platter_wreck(struct platter *p, struct random *r, unsigned odds)
+{
+	for (size_t i = 0; i < p->page_count; i++)
+		if (p->pages[i] && random_below(r, 16) < odds)
+			page_own(p, i)[random_below(r, PAGE_BYTES)] ^= (uint8_t)(1 + random_below(r, 255));
+}
+
 /* --- the disk ---------------------------------------------------------------------------------------------- */
 
 /* A write, from its submission until it is safe. */
@@ -151,11 +167,11 @@ struct crash_disk {
 	struct list cached, flying; /* doubts */
 	uint64_t completions;
 	uint8_t *spoiled; /* a bit a sector; NULL: none */
-	bool vanished, failing;
+	bool vanished, failing, flushes_fail;
 };
 
 /* What a request must remember until its timer fires, in r->word. */
-enum verdict { VERDICT_FINE, VERDICT_EIO, VERDICT_GONE };
+enum verdict { VERDICT_FINE, VERDICT_EIO, VERDICT_GONE, VERDICT_LIE };
 #define VERDICT_BITS 2
 
 static struct crash_disk *of(const struct disk *d)
@@ -332,6 +348,21 @@ static int do_write(struct crash_disk *c, struct disk_request *r)
 	return 0;
 }
 
+/* The write is lost, or done in another place. */
+static void do_lie(struct crash_disk *c, struct disk_request *r)
+{
+	struct doubt *w = doubt_of(c, r);
+	uint64_t unit = c->disk.traits.physical_bytes, front = (uint64_t)1 << 20;
+	uint64_t room = c->disk.traits.size_bytes - 2 * front;
+	sp_assert(w);
+	if (random_below(&c->power->random, 2) || w->length_bytes > room) {
+		doubt_free(w);
+		return;
+	}
+	w->offset_bytes = front + random_below(&c->power->random, (room - w->length_bytes) / unit + 1) * unit;
+	(void)do_write(c, r);
+}
+
 /* Makes safe what had completed when it was submitted. */
 static int do_flush(struct crash_disk *c, uint64_t completions)
 {
@@ -360,6 +391,8 @@ static void fired(struct os_timer *timer)
 		status = ERR_IO;
 	else if (r->op == DISK_READ)
 		status = do_read(c, r);
+	else if (r->op == DISK_WRITE && verdict == VERDICT_LIE)
+		do_lie(c, r);
 	else if (r->op == DISK_WRITE)
 		status = do_write(c, r);
 	else if (r->op == DISK_FLUSH)
@@ -404,8 +437,18 @@ static enum verdict meet(struct power *p, struct crash_disk *c, const struct dis
 			break;
 		}
 	}
+	if (p->fault == CRASH_EIO_FLUSH && p->fault_at && p->operations >= p->fault_at && !p->is_cut && !p->hit &&
+		r->op == DISK_FLUSH) {
+		p->hit = &c->disk;
+		p->hit_op = r->op;
+		c->flushes_fail = true;
+	}
 	if (p->is_cut || c->vanished)
 		return VERDICT_GONE;
+	if (c->flushes_fail && r->op == DISK_FLUSH)
+		return VERDICT_EIO;
+	if (p->liar == &c->disk && r->op == DISK_WRITE && random_below(&p->random, 16) == 0)
+		return VERDICT_LIE;
 	return c->failing ? VERDICT_EIO : VERDICT_FINE;
 }
 

@@ -28,6 +28,9 @@ struct platter *platter_copy(const struct platter *p);
 void platter_free(struct platter *p); /* NULL is fine */
 void platter_read(const struct platter *p, uint64_t offset_bytes, void *buffer, uint64_t length_bytes);
 void platter_write(struct platter *p, uint64_t offset_bytes, const void *buffer, uint64_t length_bytes);
+uint64_t platter_hash(const struct platter *p); /* of every page that was ever written, and where it lies */
+/* Changes one byte of every page, with odds of n in 16, that was ever written. */
+void platter_wreck(struct platter *p, struct random *r, unsigned odds);
 uint64_t platter_size(const struct platter *p);
 
 /* --- power, and faults by number ------------------------------------------------------------------------ */
@@ -38,7 +41,8 @@ enum crash_fault {
 	CRASH_EIO_STICKY, /* this operation and all later ones of its disk fail */
 	CRASH_VANISH,     /* this disk is gone from here on */
 	CRASH_MEDIA,      /* as CRASH_EIO_ONCE; a read finds its first sector unreadable until it is written */
-	CRASH_FAULTS
+	CRASH_FAULTS,
+	CRASH_EIO_FLUSH = CRASH_FAULTS, /* from the first flush at or after this operation on, no flush of its disk works */
 };
 
 struct power {
@@ -54,6 +58,7 @@ struct power {
 	struct disk *disks[CRASH_DISKS_MAX];
 	unsigned disk_count;
 	uint64_t latency_ns_max;
+	struct disk *liar; /* of its writes one in 16 is silently lost, or goes to another place behind the first MiB */
 	unsigned odds_keep, odds_tear; /* of 16: a write in doubt is kept whole, or torn; else it is lost */
 };
 void power_init(struct power *p, uint64_t seed);

@@ -10,6 +10,7 @@
  */
 #include "oracle.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,8 +26,10 @@
 #define VOLUMES_MAX 12
 #define SNAPSHOTS_MAX 6
 #define BUFFER_BYTES (1u << 20)
+#define FULL_OPERATIONS 4000 /* so that most get there before the power goes */
+#define MENDED_AFTER_NS 20000000000u
 
-const char *const oracle_plan_names[ORACLE_PLANS] = {"power", "lose", "vanish", "fault", "rot", "full"};
+const char *const oracle_plan_names[ORACLE_PLANS] = {"power", "lose", "vanish", "fault", "rot", "full", "wreck"};
 
 /* disks and groups: name, then kinds with how many disks each */
 static const struct shape {
@@ -90,6 +93,8 @@ struct world {
 	unsigned vol_count;
 	uint8_t *buffer;
 	unsigned snapshot_number;
+	uint64_t checkpoint_imported; /* from here on checkpoints are kept for a while */
+	struct pool_status status;
 };
 
 struct worker {
@@ -118,9 +123,10 @@ static unsigned shape_parity(const struct shape *s)
 	return s->parity == 9 ? s->kind_disks - 1 : s->parity;
 }
 
-bool oracle_shape_is_redundant(const char *shape)
+bool oracle_plan_fits(const char *shape, enum oracle_plan plan)
 {
-	return shape_parity(shape_find(shape)) > 0;
+	return shape_parity(shape_find(shape)) > 0 || plan == ORACLE_POWER || plan == ORACLE_FULL ||
+	       plan == ORACLE_FAULT || plan == ORACLE_WRECK;
 }
 
 void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *shape, enum oracle_plan plan)
@@ -137,6 +143,20 @@ void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *sh
 	o->record_bytes = 4096u << random_below(&r, 6);
 	o->fault = (enum crash_fault)(1 + random_below(&r, CRASH_FAULTS - 1));
 	o->full = random_below(&r, 50) == 0;
+	o->twice = random_below(&r, 50) == 0;
+	if (random_below(&r, 4) == 0)
+		o->fault = CRASH_EIO_FLUSH;
+}
+
+void oracle_options_draw_small(struct oracle_options *o, uint64_t seed, const char *shape, enum oracle_plan plan)
+{
+	struct random r;
+
+	oracle_options_draw(o, seed, shape, plan);
+	seed_for(&r, seed, 4);
+	o->threads = random_below(&r, 4) ? 1 : 2;
+	o->steps = 4 + (unsigned)random_below(&r, 8);
+	o->generations = plan == ORACLE_WRECK ? o->generations : 10;
 }
 
 char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_BYTES])
@@ -144,10 +164,10 @@ char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_
 	snprintf(text, ORACLE_TEXT_BYTES,
 		"--seed %llu --shape %s --plan %s --threads %u --steps %u --generations %u --compression %u --record "
 		"%u --cut %llu "
-		"--fault %u --break %u --lying-flush %d --full %d",
+		"--fault %u --break %u --lying-flush %d --full %d --twice %d",
 		(unsigned long long)o->seed, o->shape, oracle_plan_names[o->plan], o->threads, o->steps, o->generations,
 		o->compression, o->record_bytes, (unsigned long long)o->cut, (unsigned)o->fault, o->break_rule,
-		o->lying_flush, o->full);
+		o->lying_flush, o->full, o->twice);
 	return text;
 }
 
@@ -225,19 +245,31 @@ static unsigned bodies_given(struct world *w, struct disk *disks[CRASH_DISKS_MAX
 	return count;
 }
 
-static int pool_up(struct world *w, bool read_only, struct error *why)
+static int pool_up_at(struct world *w, bool read_only, unsigned rewind, struct error *why)
 {
 	struct disk *disks[CRASH_DISKS_MAX];
 	struct pool_open_options o;
 
 	pool_open_options_init(&o);
 	o.read_only = read_only;
+	o.rewind = rewind;
 	o.tuning.cache_bytes = 2 * MIB;
 	o.tuning.break_rule = w->o->break_rule;
 	o.tuning.workers = 2;
 	if (random_below(&w->random, 2))
 		o.tuning.commit_ns = 20000000;
 	return pool_open(&w->pool, &o, disks, bodies_given(w, disks), why);
+}
+
+static int pool_up(struct world *w, bool read_only, struct error *why)
+{
+	int rc = pool_up_at(w, read_only, 0, why);
+
+	if (rc)
+		return rc;
+	pool_status_get(w->pool, &w->status);
+	w->checkpoint_imported = w->status.checkpoint;
+	return 0;
 }
 
 static void volumes_close(struct world *w)
@@ -392,6 +424,39 @@ static int all_compare(struct world *w, const char *when)
 	return 0;
 }
 
+/*
+ * After damage beyond redundancy no more is known than that each sector is one that its volume once held: that the end of
+ * the log or the newest checkpoint is gone cannot be seen. A pool that says it cannot be trusted takes no write.
+ */
+static int wrecked_compare(struct world *w)
+{
+	bool is_doubtful = w->status.read_only_reason[0];
+
+	for (unsigned i = 0; i < w->vol_count; i++) {
+		struct vol *v = &w->vols[i];
+		struct error why = ERROR_INIT;
+
+		if (!v->there || volume_open(w->pool, v->path, &v->volume, &why) != 0)
+			continue;
+		for (uint64_t at = 0; at < v->sectors; at += 64) {
+			uint64_t count = min_of(v->sectors - at, (uint64_t)64);
+
+			if (volume_read(v->volume, at * SECTOR, w->buffer, count * SECTOR, NULL) != 0)
+				continue;
+			w->result->sectors_compared += count;
+			for (uint64_t k = 0; k < count; k++)
+				if (model_value_of(w->buffer + k * SECTOR, v->base + at + k).kind == MODEL_NOISE)
+					return world_fail(w, "after a wreck: %s: sector %llu holds what nobody wrote",
+						v->path, (unsigned long long)(at + k));
+		}
+		if (is_doubtful && volume_write(v->volume, 0, w->buffer, SECTOR, NULL) == 0 &&
+			volume_flush(v->volume, NULL) == 0)
+			return world_fail(w, "after a wreck: %s took a write, and the pool is for reading only: %s",
+				v->path, w->status.read_only_reason);
+	}
+	return 0;
+}
+
 static void finding(void *arg, const char *sentence)
 {
 	struct world *w = arg;
@@ -458,6 +523,38 @@ static int without_disks(struct world *w)
 	if (pool_up(w, false, &why) != 0)
 		return world_fail(w, "import after all disks were away in turn: %s", why.text);
 	return all_compare(w, "after all disks were away in turn");
+}
+
+/* What lies between the newest checkpoint and the one that was imported was kept: import -F finds it whole. */
+static int rewound(struct world *w, unsigned back)
+{
+	struct error why = ERROR_INIT;
+	int rc = 0;
+
+	if (bodies_open(w))
+		return ERR_CORRUPT;
+	say(w, "%u checkpoints back", back);
+	w->result->rewinds++;
+	if (pool_up_at(w, true, back, &why) != 0)
+		return world_fail(w, "import of %u checkpoints before the newest: %s", back, why.text);
+	rc = check(w, true);
+	for (unsigned i = 0; !rc && i < w->vol_count; i++)
+		for (unsigned k = 0; !rc && k < SNAPSHOTS_MAX; k++) {
+			struct snapshot *s = &w->vols[i].snapshots[k];
+
+			if (s->state != SNAPSHOT_THERE || !w->vols[i].there)
+				continue;
+			rc = holds_exactly(w, s->path, NULL, s->bytes, w->vols[i].base, w->vols[i].sectors, &why);
+			if (rc == ERR_NOT_FOUND)
+				rc = 0;
+			else if (rc != 1)
+				rc = world_fail(w, "%u checkpoints before the newest the snapshot %s: %s", back,
+					s->path, rc ? why.text : "other bytes");
+			else
+				rc = 0;
+		}
+	all_down(w, false);
+	return rc;
 }
 
 /* --- what threads do ---------------------------------------------------------------------------------------------- */
@@ -846,6 +943,9 @@ static int world_import(struct world *w)
 			w->power.cut_at = 1 + random_below(&w->random, 60);
 		if (pool_up(w, false, &why) == 0 && !w->power.is_cut) {
 			w->power.cut_at = 0;
+			if (w->status.read_only_reason[0])
+				return world_fail(w, "import after a power cut is for reading only: %s",
+					w->status.read_only_reason);
 			return 0;
 		}
 		if (!w->power.is_cut)
@@ -864,6 +964,7 @@ static void rot(struct world *w)
 		uint64_t size = disk_traits(b->disk)->size_bytes;
 
 		d = w->parity; /* one disk's worth each time keeps within what any stripe survives */
+		w->power.liar = b->disk;
 		for (unsigned i = 0; i < 40; i++)
 			crash_disk_flip(b->disk, MIB + random_below(&w->random, size - 2 * MIB),
 				1 + (uint8_t)random_below(&w->random, 255));
@@ -890,6 +991,19 @@ static bool any_away(const struct world *w)
 	return false;
 }
 
+/* With disks away a scrub mends what is there; what they missed stays theirs to make good. */
+static int scrub_without(struct world *w)
+{
+	int rc = pool_checkpoint(w->pool, w->err);
+
+	rc = rc ? rc : scrub(w, false);
+	pool_status_get(w->pool, &w->status);
+	for (unsigned i = 0; !rc && i < w->status.disk_count; i++)
+		if (!w->status.disks[i].disk && !w->status.disks[i].missed_from)
+			rc = world_fail(w, "disk %u is away, and after a scrub it is said to have missed nothing", i);
+	return rc;
+}
+
 static int judge(struct world *w)
 {
 	bool full = w->o->full && !any_away(w);
@@ -907,6 +1021,8 @@ static int judge(struct world *w)
 		rc = rc ? rc : scrub(w, true);
 		rc = rc ? rc : check(w, true);
 	}
+	if (!rc && any_away(w) && random_below(&w->random, 2))
+		rc = scrub_without(w);
 	if (!rc && full && w->redundant) {
 		w->result->full_oracles++;
 		rc = without_disks(w);
@@ -929,7 +1045,7 @@ static void trouble_begin(struct world *w, unsigned generation)
 		w->power.fault = CRASH_VANISH;
 		w->power.cut_at = at;
 	} else
-		w->power.cut_at = at;
+		w->power.cut_at = at + (o->plan == ORACLE_FULL && random_below(&w->random, 2) ? FULL_OPERATIONS : 0);
 }
 
 /* A full pool: destroying a volume must work, and leave room. */
@@ -955,11 +1071,99 @@ static int delete_in_full(struct world *w)
 		v->there = v->being_destroyed = false;
 		for (unsigned i = 0; i < SNAPSHOTS_MAX; i++)
 			v->snapshots[i].state = SNAPSHOT_NONE;
+		if (pool_checkpoint(w->pool, &why) != 0 && !w->power.is_cut)
+			return world_fail(w, "a checkpoint after a volume of a full pool was destroyed: %s", why.text);
 	} else
 		for (unsigned i = 0; i < SNAPSHOTS_MAX; i++)
 			if (v->snapshots[i].state == SNAPSHOT_THERE)
 				v->snapshots[i].state = SNAPSHOT_BEING_DESTROYED;
 	return 0;
+}
+
+/*
+ * More is wrong than redundancy makes good. The import is refused, or it is for reading only and says why, or it holds
+ * all that was promised. What cannot be read is an error, never other bytes. Nothing is written when that was asked for.
+ */
+static int wreck(struct world *w)
+{
+	struct error why = ERROR_INIT;
+	static const unsigned odds[] = {1, 4, 8, 12};
+	unsigned share = odds[random_below(&w->random, array_count(odds))];
+	bool may_write = random_below(&w->random, 2);
+	uint64_t before = 0, after = 0;
+	int rc;
+
+	for (unsigned i = 0; i < w->body_count; i++) {
+		platter_wreck(w->bodies[i].platter, &w->random, share);
+		before = before * 31 + platter_hash(w->bodies[i].platter);
+	}
+	if (bodies_open(w))
+		return ERR_CORRUPT;
+	rc = pool_up(w, !may_write, &why);
+	say(w, "wrecked, %u of 16: %s", share, rc ? why.text : w->status.read_only_reason);
+	w->result->refused += rc != 0;
+	if (!rc) {
+		bool asked = strcmp(w->status.read_only_reason, "asked for") == 0;
+
+		w->result->read_only += w->status.read_only_reason[0] && !asked;
+		rc = wrecked_compare(w);
+		volumes_close(w);
+		pool_abandon(w->pool);
+	} else
+		rc = 0;
+	w->pool = NULL;
+	bodies_close(w);
+	for (unsigned i = 0; i < w->body_count; i++)
+		after = after * 31 + platter_hash(w->bodies[i].platter);
+	if (!rc && !may_write && before != after)
+		rc = world_fail(w, "an import for reading only wrote");
+	return rc;
+}
+
+/* All volumes are written, one after the other, until nothing more fits. */
+static int fill(struct world *w)
+{
+	for (unsigned i = 0; i < w->vol_count && !w->power.is_cut; i++) {
+		struct vol *v = &w->vols[i];
+
+		for (uint64_t at = 0; v->there && v->volume && at < v->sectors && !w->power.is_cut;) {
+			uint64_t count = min_of(v->sectors - at, (uint64_t)BUFFER_BYTES / SECTOR);
+			uint32_t version = model_write_begin(v->model, at, count);
+			struct error why = ERROR_INIT;
+
+			model_fill(w->buffer, v->base + at, count, version);
+			int code = volume_write(v->volume, at * SECTOR, w->buffer, count * SECTOR, &why);
+			if (!w->power.is_cut)
+				model_write_end(v->model, version, code == 0);
+			w->result->writes++;
+			if (code == ERR_SPACE) {
+				w->result->refused_full++;
+				return 0;
+			}
+			if (code && !w->power.is_cut)
+				return world_fail(w, "a write of %s while the pool fills: %s", v->path, why.text);
+			at += count;
+		}
+	}
+	return 0;
+}
+
+/* What failed once and is over was made good by itself: nothing is wrong on the disks, though no scrub looked. */
+static int mended_unasked(struct world *w)
+{
+	struct error why = ERROR_INIT;
+	bool is_over = w->o->fault == CRASH_EIO_ONCE || w->o->fault == CRASH_MEDIA;
+
+	if (w->o->plan != ORACLE_FAULT || !w->redundant || w->power.is_cut || !is_over)
+		return 0;
+	w->power.fault_at = 0;
+	if (pool_checkpoint(w->pool, &why) != 0)
+		return world_fail(w, "a checkpoint after a fault: %s", why.text);
+	os_sleep_ns(MENDED_AFTER_NS);
+	pool_status_get(w->pool, &w->status);
+	if (w->status.state != POOL_ONLINE)
+		return 0;
+	return check(w, true);
 }
 
 static int generation_run(struct world *w, unsigned generation)
@@ -972,7 +1176,12 @@ static int generation_run(struct world *w, unsigned generation)
 	/* Without redundancy a disk that fails takes calls with it. */
 	w->errors_allowed = (w->o->plan == ORACLE_FAULT || w->o->plan == ORACLE_VANISH) && !w->redundant;
 	rc = workers_run_all(w);
+	if (!rc && w->o->plan == ORACLE_FULL)
+		rc = fill(w);
+	rc = rc ? rc : mended_unasked(w);
 	rc = rc ? rc : delete_in_full(w);
+	pool_status_get(w->pool, &w->status);
+	uint64_t kept = w->status.checkpoint - w->checkpoint_imported;
 	w->result->met |= w->power.is_met;
 	w->result->operations += w->power.operations;
 	if (rc)
@@ -981,6 +1190,12 @@ static int generation_run(struct world *w, unsigned generation)
 		say(w, "power goes when all is done");
 	w->result->cuts++;
 	all_down(w, !w->power.is_cut);
+	if (w->o->plan == ORACLE_WRECK && generation + 1 == w->o->generations)
+		return wreck(w);
+	if (kept && (w->o->plan == ORACLE_POWER || w->o->plan == ORACLE_FULL) && random_below(&w->random, 2))
+		rc = rewound(w, kept > 1 ? 2 : 1);
+	if (rc)
+		return rc;
 	disks_take_away(w);
 	rc = world_import(w);
 	return rc ? rc : judge(w);
@@ -994,6 +1209,8 @@ static int world_run(void *arg)
 
 	for (unsigned g = 0; !rc && g < w->o->generations; g++)
 		rc = generation_run(w, g);
+	if (w->o->plan == ORACLE_WRECK)
+		return rc;
 	if (!rc && w->pool) {
 		volumes_close(w);
 		if (pool_close(w->pool, &why) != 0 && !w->errors_allowed && !w->power.is_cut)
@@ -1007,7 +1224,7 @@ static int world_run(void *arg)
 	return rc;
 }
 
-int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct error *err)
+static int run_once(const struct oracle_options *o, struct oracle_result *ret, struct error *err)
 {
 	scoped_free struct world *w = calloc(1, sizeof *w);
 	struct os_simulation sim;
@@ -1028,8 +1245,11 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 	os_simulation_init(&sim, o->seed);
 	rc = os_simulate(&sim, world_run, w, err);
 	ret->trace_hash = sim.trace_hash;
-	for (unsigned i = 0; i < w->body_count; i++)
+	for (unsigned i = 0; i < w->body_count; i++) {
+		if (w->bodies[i].platter)
+			ret->image_hash = ret->image_hash * 31 + platter_hash(w->bodies[i].platter);
 		platter_free(w->bodies[i].platter);
+	}
 	for (unsigned i = 0; i < w->vol_count; i++) {
 		model_free(w->vols[i].model);
 		for (unsigned k = 0; k < SNAPSHOTS_MAX; k++)
@@ -1037,6 +1257,26 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 	}
 	free(w->buffer);
 	return rc;
+}
+
+int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct error *err)
+{
+	struct oracle_result again;
+	int rc = run_once(o, ret, err);
+
+	if (rc || !o->twice)
+		return rc;
+	rc = run_once(o, &again, err);
+	if (rc) {
+		error_prefix(err, "the second time");
+		return rc;
+	}
+	if (again.image_hash != ret->image_hash || again.trace_hash != ret->trace_hash)
+		return error_set(err, ERR_CORRUPT, "the same seed again left other bytes on the disks (image %016llx and "
+						   "%016llx, events %016llx and %016llx)",
+			(unsigned long long)ret->image_hash, (unsigned long long)again.image_hash,
+			(unsigned long long)ret->trace_hash, (unsigned long long)again.trace_hash);
+	return 0;
 }
 
 /* --- in a child --------------------------------------------------------------------------------------------------- */
@@ -1054,6 +1294,9 @@ static void result_add(struct oracle_result *sum, const struct oracle_result *r)
 	sum->scrubs += r->scrubs;
 	sum->full_oracles += r->full_oracles;
 	sum->refused_full += r->refused_full;
+	sum->rewinds += r->rewinds;
+	sum->refused += r->refused;
+	sum->read_only += r->read_only;
 }
 
 static unsigned guard_seconds;
@@ -1098,6 +1341,10 @@ int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, un
 
 		for (size_t i = 0; i < array_count(signals); i++)
 			signal(signals[i], SIG_DFL); /* a test's handler would go on with the next test, in the child */
+		/* Each import asks for megabytes and gives them back: pages that stay are not cleared again. Half of the time. */
+		mallopt(M_MMAP_THRESHOLD, 1 << 30);
+		mallopt(M_TRIM_THRESHOLD, 1 << 30);
+		mallopt(M_TOP_PAD, 64 << 20);
 		guard_seconds = seconds_max;
 		rc = body(arg, note);
 		fflush(NULL);

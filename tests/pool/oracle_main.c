@@ -13,9 +13,9 @@
 #include "oracle.h"
 
 struct request {
-	uint64_t first, last, seconds;
+	uint64_t first, last, seconds, began_ns;
 	const char *shape, *plan;
-	bool each, go_on;
+	bool each, go_on, small;
 	struct oracle_options given;
 	uint64_t is_given; /* a bit a word of `numbers` */
 	uint64_t seed;
@@ -33,7 +33,8 @@ static const struct number {
 	}
 	NUMBER("threads", threads), NUMBER("steps", steps), NUMBER("generations", generations),
 	NUMBER("compression", compression), NUMBER("record", record_bytes), NUMBER("cut", cut), NUMBER("fault", fault),
-	NUMBER("break", break_rule), NUMBER("lying-flush", lying_flush), NUMBER("full", full), NUMBER("loud", loud)};
+	NUMBER("break", break_rule), NUMBER("lying-flush", lying_flush), NUMBER("full", full),
+	NUMBER("twice", twice), NUMBER("loud", loud)};
 
 static int take(struct request *q, const char *name, const char *value, struct error *err)
 {
@@ -69,6 +70,8 @@ static int take(struct request *q, const char *name, const char *value, struct e
 		q->seconds = n;
 	else if (strcmp(name, "each") == 0)
 		q->each = n != 0;
+	else if (strcmp(name, "small") == 0)
+		q->small = n != 0;
 	else if (strcmp(name, "go-on") == 0)
 		q->go_on = n != 0;
 	else {
@@ -89,7 +92,7 @@ static struct oracle_options options_for(const struct request *q, const char *sh
 {
 	struct oracle_options o;
 
-	oracle_options_draw(&o, q->seed, shape, plan);
+	(q->small ? oracle_options_draw_small : oracle_options_draw)(&o, q->seed, shape, plan);
 	for (size_t i = 0; i < array_count(numbers); i++)
 		if (q->is_given & (uint64_t)1 << i)
 			memcpy((char *)&o + numbers[i].offset, (const char *)&q->given + numbers[i].offset,
@@ -110,9 +113,15 @@ static int run_each(struct oracle_options o, struct oracle_note *note, bool go_o
 	}
 }
 
-static int run_seed(void *arg, struct oracle_note *note)
+#define SEEDS_IN_A_CHILD 100
+
+static bool time_is_up(const struct request *q)
 {
-	const struct request *q = arg;
+	return q->seconds && os_real_now_ns() - q->began_ns > q->seconds * 1000000000u;
+}
+
+static int run_seed(const struct request *q, struct oracle_note *note)
+{
 	int rc = 0;
 
 	for (unsigned i = 0; oracle_shapes[i] && (!rc || q->go_on); i++) {
@@ -124,13 +133,25 @@ static int run_seed(void *arg, struct oracle_note *note)
 
 			if (q->plan && plan != q->one_plan)
 				continue;
-			if (plan != ORACLE_POWER && plan != ORACLE_FULL && !oracle_shape_is_redundant(oracle_shapes[i]))
+			if (!oracle_plan_fits(oracle_shapes[i], (enum oracle_plan)plan))
 				continue;
 			o = options_for(q, oracle_shapes[i], (enum oracle_plan)plan);
 			one = q->each ? run_each(o, note, q->go_on) : oracle_run_noted(&o, note);
 			rc = rc ? rc : one;
 		}
 	}
+	return rc;
+}
+
+/* Seeds from q->seed on, until one fails, time is up, or there were many. note->options says how far it came. */
+static int run_some(void *arg, struct oracle_note *note)
+{
+	struct request *q = arg;
+	uint64_t first = q->seed;
+	int rc = 0;
+
+	for (; !rc && q->seed <= q->last && q->seed - first < SEEDS_IN_A_CHILD && !time_is_up(q); q->seed++)
+		rc = run_seed(q, note);
 	return rc;
 }
 
@@ -145,32 +166,36 @@ static void sum_add(struct oracle_result *to, const struct oracle_result *r)
 
 static int run_all(struct request *q)
 {
-	uint64_t began_ns = os_real_now_ns(), runs = 0, failures = 0;
+	uint64_t runs = 0, failures = 0;
 	struct oracle_result sum = {0};
 
-	for (q->seed = q->first; q->seed <= q->last; q->seed++) {
+	q->began_ns = os_real_now_ns();
+	for (q->seed = q->first; q->seed <= q->last && !time_is_up(q);) {
 		struct oracle_note note;
 		struct error err = ERROR_INIT;
-		int rc = oracle_guard(run_seed, q, 120, &note, &err);
+		int rc = oracle_guard(run_some, q, 120, &note, &err);
 
 		runs += note.runs;
 		sum_add(&sum, &note.sum);
 		if (rc == ERR_BUG)
 			fprintf(stderr, "FAILED: %s\n", err.text);
 		failures += rc != 0;
-		if ((rc && !q->go_on) || (q->seconds && os_real_now_ns() - began_ns > q->seconds * 1000000000u))
+		q->seed = max_of(q->seed, note.options.seed + 1);
+		if (rc && !q->go_on)
 			break;
 	}
 	printf("seeds %llu..%llu: %llu runs, %llu power cuts, %llu disk operations, %llu writes, %llu reads, %llu "
 	       "flushes, %llu snapshots, "
-	       "%llu sectors compared, %llu checks, %llu scrubs, %llu full oracles, %llu refused for want of space, "
+	       "%llu sectors compared, %llu checks, %llu scrubs, %llu full oracles, %llu older states, "
+	       "%llu wrecks refused, %llu read only, %llu refused for want of space, "
 	       "%.1f s: %llu seeds failed\n",
-		(unsigned long long)q->first, (unsigned long long)min_of(q->seed, q->last), (unsigned long long)runs,
+		(unsigned long long)q->first, (unsigned long long)(q->seed - 1), (unsigned long long)runs,
 		(unsigned long long)sum.cuts, (unsigned long long)sum.operations, (unsigned long long)sum.writes,
 		(unsigned long long)sum.reads, (unsigned long long)sum.flushes, (unsigned long long)sum.snapshots,
 		(unsigned long long)sum.sectors_compared, (unsigned long long)sum.checks,
 		(unsigned long long)sum.scrubs, (unsigned long long)sum.full_oracles,
-		(unsigned long long)sum.refused_full, (double)(os_real_now_ns() - began_ns) / 1e9,
+		(unsigned long long)sum.rewinds, (unsigned long long)sum.refused, (unsigned long long)sum.read_only,
+		(unsigned long long)sum.refused_full, (double)(os_real_now_ns() - q->began_ns) / 1e9,
 		(unsigned long long)failures);
 	return failures ? 1 : 0;
 }

@@ -50,7 +50,7 @@ static int sample_run(void *arg, struct oracle_note *note)
 	const struct sample *s = arg;
 
 	for (unsigned i = 0; oracle_shapes[i]; i++) {
-		if (s->plan != ORACLE_POWER && s->plan != ORACLE_FULL && !oracle_shape_is_redundant(oracle_shapes[i]))
+		if (!oracle_plan_fits(oracle_shapes[i], s->plan))
 			continue;
 		for (unsigned k = 1; k <= s->seeds; k++) {
 			struct oracle_options o;
@@ -98,6 +98,11 @@ static void rot_is_mended(void **state)
 	sample("rot", ORACLE_ROT, 2);
 }
 
+static void a_wreck_is_refused_or_read_only(void **state)
+{
+	sample("a wreck", ORACLE_WRECK, 2);
+}
+
 static void a_full_pool_can_delete(void **state)
 {
 	sample("a full pool", ORACLE_FULL, 4);
@@ -128,6 +133,27 @@ static int each_run(void *arg, struct oracle_note *note)
 static void every_operation_may_be_the_last(void **state)
 {
 	guarded("every operation", each_run, NULL);
+}
+
+static int fold_run(void *arg, struct oracle_note *note)
+{
+	struct oracle_options o;
+
+	oracle_options_draw(&o, 37, "parity1-3x2", ORACLE_VANISH);
+	o.threads = 2;
+	o.steps = 22;
+	o.generations = 3;
+	o.compression = 2;
+	o.record_bytes = 32768;
+	o.fault = CRASH_MEDIA;
+	o.full = false;
+	return oracle_run_noted(&o, note);
+}
+
+/* The log held a snapshot, then a run; the fold of the first placed a node on the columns of the second. */
+static void a_fold_at_replay_spares_what_the_log_still_holds(void **state)
+{
+	guarded("a fold at replay", fold_run, NULL);
 }
 
 static int lying_run(void *arg, struct oracle_note *note)
@@ -170,12 +196,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_seed_same_run),
+		cmocka_unit_test(a_fold_at_replay_spares_what_the_log_still_holds),
 		cmocka_unit_test(every_operation_may_be_the_last),
 		cmocka_unit_test(power_may_go_at_any_time),
 		cmocka_unit_test(disks_may_go_with_the_power_and_return),
 		cmocka_unit_test(a_stale_disk_is_not_believed),
 		cmocka_unit_test(a_failing_operation_is_not_noticed),
 		cmocka_unit_test(rot_is_mended),
+		cmocka_unit_test(a_wreck_is_refused_or_read_only),
 		cmocka_unit_test(a_full_pool_can_delete),
 		cmocka_unit_test(a_lying_flush_is_seen),
 	};
