@@ -15,7 +15,8 @@
  *
  * and what was wrong on a disk that is there goes to the repair queue. Nothing is repaired in place: POOL-1.
  *
- * Which copy of a mirror: the disk with the fewest requests under way. A sequential reader chooses once for 4 MiB, and
+ * Which copy of a mirror: the disk with the fewest requests under way. A sequential reader chooses once for 4 MiB of a
+ * group, from where its turn begins and across runs, whichever disk has their first column, and
  * stays with the disk whose head is there while the others have not two requests less to do: so streams settle on disks
  * of their own, and one stream alone drives all copies in long turns. A column whose disk was away when it was written
  * is a last resort.
@@ -45,10 +46,10 @@ struct reading {
 	unsigned *index;                  /* reads[i] is of tries[index[i]] */
 	unsigned planned[POOL_DISKS_MAX]; /* requests of this batch, and where the last one ends */
 	uint64_t planned_end[POOL_DISKS_MAX];
-	struct turn {
-		uint64_t piece;
-		unsigned column;
-	} turns[POOL_DISKS_MAX];
+	struct turn { /* of a group: one more than the disk, and from where on */
+		unsigned disk;
+		uint64_t first;
+	} turns[POOL_GROUPS_MAX];
 	bool sequential;
 };
 
@@ -124,18 +125,32 @@ static struct candidate candidate_of(const struct reading *g, const struct attem
 		.near = place >= end && place - end < NEAR_BYTES};
 }
 
+/* The column on the disk whose turn it is; width when the turn is over. */
+static unsigned choose_turn(const struct reading *g, const struct attempt *t)
+{
+	unsigned width = t->run.k + t->run.p;
+	const struct turn *turn = &g->turns[t->run.group];
+
+	for (unsigned c = 0; turn->disk && c < width; c++) {
+		struct disk_address at = shape_place(&t->run, t->read->bp.stripe, c);
+		uint64_t place = at.unit * POOL_UNIT_BYTES;
+
+		if (at.disk + 1u == turn->disk && place >= turn->first && place - turn->first < TURN_BYTES &&
+			!(t->tried >> c & 1) && is_here(g->p, &t->run, c) && !is_doubtful(g->p, &t->run, c))
+			return c;
+	}
+	return width;
+}
+
 /* The copy to read next; width when none is left. */
 static unsigned choose_copy(struct reading *g, const struct attempt *t)
 {
 	unsigned width = t->run.k + t->run.p;
-	struct disk_address at = shape_place(&t->run, t->read->bp.stripe, 0);
-	struct turn *turn = &g->turns[at.disk];
-	uint64_t piece = at.unit / (TURN_BYTES / POOL_UNIT_BYTES) + 1;
 	struct candidate best = {.column = width}, near = {.column = width};
+	unsigned column = g->sequential ? choose_turn(g, t) : width;
 
-	if (g->sequential && turn->piece == piece && turn->column < width && !(t->tried >> turn->column & 1) &&
-		is_here(g->p, &t->run, turn->column))
-		return turn->column;
+	if (column < width)
+		return column;
 	for (unsigned c = 0; c < width; c++) {
 		if (t->tried >> c & 1 || !is_here(g->p, &t->run, c))
 			continue;
@@ -147,7 +162,11 @@ static unsigned choose_copy(struct reading *g, const struct attempt *t)
 	}
 	if (g->sequential && near.column < width && near.doubtful == best.doubtful && near.requests < best.requests + 2)
 		best = near; /* its head is there */
-	*turn = (struct turn){.piece = piece, .column = best.column};
+	if (best.column < width) {
+		struct disk_address at = shape_place(&t->run, t->read->bp.stripe, best.column);
+
+		g->turns[t->run.group] = (struct turn){at.disk + 1u, at.unit * POOL_UNIT_BYTES};
+	}
 	return best.column;
 }
 

@@ -83,6 +83,38 @@ static void a_stream_lies_in_long_rows(void **state)
 	world_close();
 }
 
+/* Its runs have their first copy on the one disk and on the other in turn. */
+static void a_sequential_reader_of_a_mirror_stays_with_a_disk(void **state)
+{
+	struct batch head, between, tail, both = {0};
+	unsigned used = 0;
+
+	shape_open(&shapes[2], NULL);
+	batch_make(&head, 8, 65536, true, 1); /* one run of 512 KiB */
+	batch_write(&head);
+	batch_make(&between, 32, 65536, true, 2);
+	batch_write(&between);
+	batch_make(&tail, 8, 65536, true, 3);
+	batch_write(&tail);
+	both.count = head.count + tail.count;
+	both.records = calloc(both.count, sizeof *both.records);
+	memcpy(both.records, head.records, head.count * sizeof *both.records);
+	memcpy(both.records + head.count, tail.records, tail.count * sizeof *both.records);
+	assert_int_equal(batch_read(&both, true, NULL), 0);
+	for (unsigned d = 0; d < world.pool->disk_count; d++) {
+		struct disk_counters c;
+
+		disk_counters(world.pool->disks[d].disk, &c);
+		used += c.op[DISK_READ].bytes > 0;
+	}
+	assert_int_equal(used, 1);
+	free(both.records);
+	batch_free(&tail);
+	batch_free(&between);
+	batch_free(&head);
+	world_close();
+}
+
 /* --- lies ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t errors_of(const struct pool *p)
@@ -517,6 +549,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_group_gives_back_what_it_got_with_any_disks_gone),
 		cmocka_unit_test(a_stream_lies_in_long_rows),
+		cmocka_unit_test(a_sequential_reader_of_a_mirror_stays_with_a_disk),
 		cmocka_unit_test(other_bytes_are_found_and_made_good_in_a_new_place),
 		cmocka_unit_test(more_wrong_than_parity_is_lost_and_named),
 		cmocka_unit_test(reconstruction_does_without_sums),
