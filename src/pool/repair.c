@@ -413,7 +413,8 @@ int repairs_run(struct pool *p, struct error *err)
 		unsigned lost = 0;
 
 		os_mutex_unlock(&p->lock);
-		int rc = mend(p, w.run, false, &lost, &why);
+		/* Without room for it elsewhere what is wrong for certain is written over in the end. */
+		int rc = mend(p, w.run, w.tries + 1 >= TRIES_MAX, &lost, &why);
 		os_mutex_lock(&p->lock);
 		if (rc == ERR_BUSY || (rc && ++q->queue[kept].tries < TRIES_MAX)) {
 			kept++;

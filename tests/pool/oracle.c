@@ -10,16 +10,12 @@
  */
 #include "oracle.h"
 
-#include <malloc.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../array/model.h"
+#include "oracle_shape.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define SECTOR MODEL_SECTOR_BYTES
@@ -28,28 +24,6 @@
 #define BUFFER_BYTES (1u << 20)
 #define FULL_OPERATIONS 4000 /* so that most get there before the power goes */
 #define MENDED_AFTER_NS 20000000000u
-
-const char *const oracle_plan_names[ORACLE_PLANS] = {"power", "lose", "vanish", "fault", "rot", "full", "wreck"};
-
-/* disks and groups: name, then kinds with how many disks each */
-static const struct shape {
-	const char *name;
-	unsigned groups, kind_disks, parity, width; /* parity 9: a mirror */
-} shapes[] = {
-	{"disk", 1, 1, 0, 0},
-	{"stripe3", 3, 1, 0, 0},
-	{"mirror2", 1, 2, 9, 0},
-	{"mirror3", 1, 3, 9, 0},
-	{"mirror2x2", 2, 2, 9, 0},
-	{"parity1-3", 1, 3, 1, 0},
-	{"parity1-5", 1, 5, 1, 0},
-	{"parity2-5", 1, 5, 2, 0},
-	{"parity3-6", 1, 6, 3, 0},
-	{"parity1-3x2", 2, 3, 1, 0},
-	{"parity1:3-5", 1, 5, 1, 3},
-};
-const char *const oracle_shapes[] = {"disk", "stripe3", "mirror2", "mirror3", "mirror2x2", "parity1-3", "parity1-5",
-	"parity2-5", "parity3-6", "parity1-3x2", "parity1:3-5", NULL};
 
 struct body {
 	struct platter *platter; /* while it is not open */
@@ -104,72 +78,6 @@ struct worker {
 	uint8_t *buffer;
 	unsigned index;
 };
-
-static void seed_for(struct random *r, uint64_t seed, uint64_t purpose)
-{
-	random_seed(r, seed * 0x9e3779b97f4a7c15u ^ purpose * 0xd1342543de82ef95u);
-}
-
-static const struct shape *shape_find(const char *name)
-{
-	for (size_t i = 0; i < array_count(shapes); i++)
-		if (strcmp(shapes[i].name, name) == 0)
-			return &shapes[i];
-	return &shapes[0];
-}
-
-static unsigned shape_parity(const struct shape *s)
-{
-	return s->parity == 9 ? s->kind_disks - 1 : s->parity;
-}
-
-bool oracle_plan_fits(const char *shape, enum oracle_plan plan)
-{
-	return shape_parity(shape_find(shape)) > 0 || plan == ORACLE_POWER || plan == ORACLE_FULL ||
-	       plan == ORACLE_FAULT || plan == ORACLE_WRECK;
-}
-
-void oracle_options_draw(struct oracle_options *o, uint64_t seed, const char *shape, enum oracle_plan plan)
-{
-	struct random r;
-
-	*o = (struct oracle_options){.seed = seed, .plan = plan};
-	snprintf(o->shape, sizeof o->shape, "%s", shape);
-	seed_for(&r, seed, 1);
-	o->threads = 1 + (unsigned)random_below(&r, 3);
-	o->steps = 6 + (unsigned)random_below(&r, 26);
-	o->generations = 2 + (unsigned)random_below(&r, 2);
-	o->compression = (unsigned)random_below(&r, 3);
-	o->record_bytes = 4096u << random_below(&r, 6);
-	o->fault = (enum crash_fault)(1 + random_below(&r, CRASH_FAULTS - 1));
-	o->full = random_below(&r, 50) == 0;
-	o->twice = random_below(&r, 50) == 0;
-	if (random_below(&r, 4) == 0)
-		o->fault = CRASH_EIO_FLUSH;
-}
-
-void oracle_options_draw_small(struct oracle_options *o, uint64_t seed, const char *shape, enum oracle_plan plan)
-{
-	struct random r;
-
-	oracle_options_draw(o, seed, shape, plan);
-	seed_for(&r, seed, 4);
-	o->threads = random_below(&r, 4) ? 1 : 2;
-	o->steps = 4 + (unsigned)random_below(&r, 8);
-	o->generations = plan == ORACLE_WRECK ? o->generations : 10;
-}
-
-char *oracle_options_text(const struct oracle_options *o, char text[ORACLE_TEXT_BYTES])
-{
-	snprintf(text, ORACLE_TEXT_BYTES,
-		"--seed %llu --shape %s --plan %s --threads %u --steps %u --generations %u --compression %u --record "
-		"%u --cut %llu "
-		"--fault %u --break %u --lying-flush %d --full %d --twice %d",
-		(unsigned long long)o->seed, o->shape, oracle_plan_names[o->plan], o->threads, o->steps, o->generations,
-		o->compression, o->record_bytes, (unsigned long long)o->cut, (unsigned)o->fault, o->break_rule,
-		o->lying_flush, o->full, o->twice);
-	return text;
-}
 
 static int world_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int world_fail(struct world *w, const char *format, ...)
@@ -1277,87 +1185,4 @@ int oracle_run(const struct oracle_options *o, struct oracle_result *ret, struct
 			(unsigned long long)ret->image_hash, (unsigned long long)again.image_hash,
 			(unsigned long long)ret->trace_hash, (unsigned long long)again.trace_hash);
 	return 0;
-}
-
-/* --- in a child --------------------------------------------------------------------------------------------------- */
-
-static void result_add(struct oracle_result *sum, const struct oracle_result *r)
-{
-	sum->cuts += r->cuts;
-	sum->operations += r->operations;
-	sum->writes += r->writes;
-	sum->reads += r->reads;
-	sum->flushes += r->flushes;
-	sum->snapshots += r->snapshots;
-	sum->sectors_compared += r->sectors_compared;
-	sum->checks += r->checks;
-	sum->scrubs += r->scrubs;
-	sum->full_oracles += r->full_oracles;
-	sum->refused_full += r->refused_full;
-	sum->rewinds += r->rewinds;
-	sum->refused += r->refused;
-	sum->read_only += r->read_only;
-}
-
-static unsigned guard_seconds;
-
-int oracle_run_noted(const struct oracle_options *o, struct oracle_note *note)
-{
-	struct error err = ERROR_INIT;
-	char text[ORACLE_TEXT_BYTES];
-	int rc;
-
-	note->options = *o;
-	if (guard_seconds)
-		alarm(guard_seconds);
-	rc = oracle_run(o, &note->last, &err);
-	note->runs++;
-	result_add(&note->sum, &note->last);
-	if (rc && !note->error.code)
-		error_set(&note->error, rc, "pool-oracle %s: %s", oracle_options_text(o, text), err.text);
-	if (rc)
-		fprintf(stderr, "FAILED: pool-oracle %s: %s\n", oracle_options_text(o, text), err.text);
-	return rc;
-}
-
-int oracle_guard(int (*body)(void *arg, struct oracle_note *note), void *arg, unsigned seconds_max,
-	struct oracle_note *ret, struct error *err)
-{
-	struct oracle_note *note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	char text[ORACLE_TEXT_BYTES];
-	int status = 0, rc = 0;
-	pid_t child;
-
-	if (note == MAP_FAILED)
-		return error_set(err, ERR_MEMORY, "no memory to share with a child");
-	fflush(NULL);
-	child = fork();
-	if (child < 0) {
-		munmap(note, sizeof *note);
-		return error_set(err, ERR_MEMORY, "no child process can be made");
-	}
-	if (child == 0) {
-		static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
-
-		for (size_t i = 0; i < array_count(signals); i++)
-			signal(signals[i], SIG_DFL); /* a test's handler would go on with the next test, in the child */
-		/* Each import asks for megabytes and gives them back: pages that stay are not cleared again. Half of the time. */
-		mallopt(M_MMAP_THRESHOLD, 1 << 30);
-		mallopt(M_TRIM_THRESHOLD, 1 << 30);
-		mallopt(M_TOP_PAD, 64 << 20);
-		guard_seconds = seconds_max;
-		rc = body(arg, note);
-		fflush(NULL);
-		_exit(rc == 0 ? 0 : 1);
-	}
-	waitpid(child, &status, 0);
-	*ret = *note;
-	munmap(note, sizeof *note);
-	oracle_options_text(&ret->options, text);
-	if (WIFSIGNALED(status))
-		rc = error_set(err, ERR_BUG, "%s (a run may take %u s); pool-oracle %s", strsignal(WTERMSIG(status)),
-			seconds_max, text);
-	else if (WEXITSTATUS(status) != 0)
-		rc = error_set(err, ERR_CORRUPT, "%s", ret->error.text);
-	return rc;
 }
