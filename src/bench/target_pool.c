@@ -9,6 +9,7 @@
 #include "spindle_disk.h"
 
 #define POOL_NAME "compare"
+#define MIRROR_DISKS_MAX 4u
 #define RESERVE_SHARE (1.0 / 16) /* of its columns (docs/pool.md) */
 
 struct bench_pool {
@@ -140,8 +141,8 @@ static int groups_of(const char *layout, unsigned disks, struct spindle_pool_gro
 	if (!parity && strcmp(kind, "disk") != 0 && strcmp(kind, "mirror") != 0)
 		return error_set(err, ERR_USAGE,
 			"a pool has no layout '%s': stripe, mirrorxG, parity1 to parity3, with :WIDTH and xG", layout);
-	if (strcmp(kind, "mirror") == 0 && each < 2)
-		return error_set(err, ERR_USAGE, "%s: a mirror needs at least 2 disks, not %u", layout, each);
+	if (strcmp(kind, "mirror") == 0 && (each < 2 || each > MIRROR_DISKS_MAX))
+		return error_set(err, ERR_USAGE, "%s: a mirror has 2 to %u disks, not %u", layout, MIRROR_DISKS_MAX, each);
 	if (parity && each < parity + 1)
 		return error_set(
 			err, ERR_USAGE, "%s needs at least %u disks in a group, not %u", layout, parity + 1, each);

@@ -18,6 +18,8 @@ refuses 'no layout' bench pool:raid7 "$disk*4"
 refuses 'at least 4' bench pool:parity3 "$disk*3"
 refuses 'equal groups' bench pool:mirrorx3 "$disk*4"
 refuses 'needs disks' bench pool:stripe
+refuses '2 to 4 disks, not 8' bench pool:mirror "$disk*8"
+refuses '2 to 4 disks, not 8' compare --clock virtual --layouts pool:mirror "$disk*8"
 refuses 'compression|zstd' bench --clock virtual pool:stripe+zip "$disk*2"
 refuses 'power of two' bench --record 12KiB pool:stripe "$disk*2"
 refuses 'power of two' bench --record 2MiB pool:stripe "$disk*2"
